@@ -64,8 +64,8 @@
       return typeof text === "string" ? text : "a value that has no text";
     }
     if (name === "" && !isError(thrown)) name = "Error";
-    const said = parts.advised(message);
-    return name === "" ? said : said === "" ? name : `${name}: ${said}`;
+    const advice = parts.advised(message);
+    return name === "" ? advice : advice === "" ? name : `${name}: ${advice}`;
   }
 
   /** Maximum causes and errors of an AggregateError in one text. */
@@ -73,25 +73,25 @@
 
   /**
    * Returns the causes of an error and the errors of an AggregateError, as lines to follow its
-   * stack. `told` lists the errors that were already shown.
+   * stack. `seen` lists the errors that were already shown.
    */
-  function reasonsOf(error, told) {
+  function reasonsOf(error, seen) {
     let text = "";
     const cause = heldBy(error, "cause");
-    if (cause !== undefined) text += reason("[cause]", cause, told);
+    if (cause !== undefined) text += reason("[cause]", cause, seen);
     const errors = heldBy(error, "errors");
     if (ArrayIsArray(errors)) {
-      for (let i = 0; i < errors.length && i < REASONS && told.length <= REASONS; i++) text += reason(`[errors ${i}]`, errors[i], told);
+      for (let i = 0; i < errors.length && i < REASONS && seen.length <= REASONS; i++) text += reason(`[errors ${i}]`, errors[i], seen);
     }
     return text;
   }
 
-  function reason(label, value, told) {
-    for (let i = 0; i < told.length; i++) if (told[i] === value) return `\n${label}: [circular]`;
-    if (told.length > REASONS) return "";
-    parts.define(told, told.length, value);
+  function reason(label, value, seen) {
+    for (let i = 0; i < seen.length; i++) if (seen[i] === value) return `\n${label}: [circular]`;
+    if (seen.length > REASONS) return "";
+    parts.define(seen, seen.length, value);
     if (value === null || typeof value !== "object") return `\n${label}: ${String(value)}`;
-    return `\n${label}: ${wholeStack(value)}${reasonsOf(value, told)}`;
+    return `\n${label}: ${wholeStack(value)}${reasonsOf(value, seen)}`;
   }
 
   /**

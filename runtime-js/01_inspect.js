@@ -205,18 +205,18 @@
 
   function look(value, path, depth, found, state) {
     if (depth > DEPTH) return;
-    const tell = (what) => define(found, found.length, `${path === "" ? "the result" : `\`${path}\``} ${what}`);
+    const note = (what) => define(found, found.length, `${path === "" ? "the result" : `\`${path}\``} ${what}`);
     if (typeof value === "number") {
-      if (value - value !== 0) tell(`is ${String(value)}, and becomes null`);
+      if (value - value !== 0) note(`is ${String(value)}, and becomes null`);
       return;
     }
-    if (typeof value === "function" || typeof value === "symbol") return tell(`is a ${typeof value}, and is left out`);
+    if (typeof value === "function" || typeof value === "symbol") return note(`is a ${typeof value}, and is left out`);
     if (value === null || typeof value !== "object") return;
     const isList = ArrayIsArray(value);
     if (!isList && ObjectGetPrototypeOf(value) !== ObjectPrototype) {
       const what = special(value);
       if (what === "itself") return;
-      if (what !== undefined) return tell(what);
+      if (what !== undefined) return note(what);
     }
     // The indexes of a long list are not converted to names.
     const names = isList ? undefined : ObjectKeys(value);
@@ -240,7 +240,7 @@
     if (isOf(DatePrototype, value)) {
       return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
     }
-    if (saysItself(value)) return "itself";
+    if (hasOwnJson(value)) return "itself";
     if (isError(value)) return "is an error, of which JSON has no name and no message";
     const kind = kindOf(value);
     if (kind === undefined) return undefined;
@@ -252,7 +252,7 @@
   const dataOf = (object, name) => ReflectGetOwnPropertyDescriptor(object, name)?.value;
 
   /** Returns whether an object defines its own JSON. */
-  function saysItself(object) {
+  function hasOwnJson(object) {
     for (let holder = object; holder !== null; holder = ObjectGetPrototypeOf(holder)) {
       const held = ReflectGetOwnPropertyDescriptor(holder, "toJSON");
       if (held !== undefined) return typeof held.value === "function" || held.get !== undefined;

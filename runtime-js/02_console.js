@@ -115,10 +115,10 @@
   const silent = () => {};
 
   /** Logs the elapsed time of a `console.time` timer, with additional values. */
-  function tellTime(name, values) {
+  function logTime(name, values) {
     if (!timers.has(name)) return;
-    const told = `${name}: ${parts.clock.now() - timers.get(name)} ms`;
-    line(LEVELS.info, values.length === 0 ? told : `${told} ${join(values)}`);
+    const elapsed = `${name}: ${parts.clock.now() - timers.get(name)} ms`;
+    line(LEVELS.info, values.length === 0 ? elapsed : `${elapsed} ${join(values)}`);
   }
 
   const console = {
@@ -151,10 +151,10 @@
     time: (label = "default") => {
       if (timers.size < LABELS) timers.set(String(label), parts.clock.now());
     },
-    timeLog: (label = "default", ...values) => tellTime(String(label), values),
+    timeLog: (label = "default", ...values) => logTime(String(label), values),
     timeEnd: (label = "default") => {
       const name = String(label);
-      tellTime(name, []);
+      logTime(name, []);
       timers.delete(name);
     },
     timeStamp: silent,

@@ -73,15 +73,15 @@
     set(name, value) {
       const key = text(name);
       const held = text(value);
-      let kept = false;
+      let replaced = false;
       this.#keep((row) => {
         if (row[0] !== key) return true;
-        if (kept) return false;
-        kept = true;
+        if (replaced) return false;
+        replaced = true;
         row[1] = held;
         return true;
       });
-      if (!kept) this.#push(key, held);
+      if (!replaced) this.#push(key, held);
       this.#changed?.();
     }
     sort() {

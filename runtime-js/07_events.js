@@ -132,12 +132,12 @@
 
   function remove(target, type, listener, capture) {
     const rows = rowsOf(target);
-    const kept = [];
+    const remaining = [];
     for (let i = 0; i < rows.length; i++) {
-      if (rows[i].type === type && rows[i].listener === listener && rows[i].capture === capture) rows[i].gone = true;
-      else define(kept, kept.length, rows[i]);
+      if (rows[i].type === type && rows[i].listener === listener && rows[i].capture === capture) rows[i].removed = true;
+      else define(remaining, remaining.length, rows[i]);
     }
-    listeners.set(target, kept);
+    listeners.set(target, remaining);
   }
 
   const captures = (options) => (typeof options === "object" && options !== null ? Boolean(options.capture) : Boolean(options));
@@ -154,7 +154,7 @@
         if (rows[i].type === name && rows[i].listener === listener && rows[i].capture === capture) return;
       }
       const once = typeof options === "object" && options !== null && Boolean(options.once);
-      define(rows, rows.length, { __proto__: null, type: name, listener, capture, once, gone: false });
+      define(rows, rows.length, { __proto__: null, type: name, listener, capture, once, removed: false });
       if (signal !== undefined && signal !== null) signal.addEventListener("abort", () => remove(this, name, listener, capture), { once: true });
     }
     removeEventListener(type, listener, options = undefined) {
@@ -174,7 +174,7 @@
     const stopped = trusted.stopped(event);
     for (let i = 0; i < count && !stopped && !trusted.halted(event); i++) {
       const row = rows[i];
-      if (row.gone || row.type !== event.type) continue;
+      if (row.removed || row.type !== event.type) continue;
       if (row.once) remove(target, row.type, row.listener, row.capture);
       try {
         if (typeof row.listener === "function") ReflectApply(row.listener, target, [event]);

@@ -31,7 +31,7 @@
 //! - Nothing is charged before the result has passed its schema, unless the tool charges before the run: [`call`].
 //! - Uploaded code never runs in this process: [`call::run`]. The grant of its tool decides about each operation that
 //!   it requests: [`capability`].
-//! - A receipt is stored in the commit that ends its payment: [`money::gate`](money), [`money::receipt`].
+//! - A receipt is stored in the commit that ends its payment: [`money::payments`](money), [`money::receipt`].
 //! - Every error is a row of one table, and a 402 has its challenge: [`front`].
 //! - The host evaluates no schemas, and parses no long text on a runtime thread: [`tool`], [`base`].
 //! - Published metrics have labels from closed lists, and contain nothing that a caller sent: [`telemetry`].

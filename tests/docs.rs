@@ -16,10 +16,10 @@ use std::{
 use clap::Args as _;
 use tollhouse::{
     config::Flags,
-    front::{Code, Row},
+    front::{Code, CodeRow},
     http,
     money::Asset,
-    telemetry::{Metric, table},
+    telemetry::{Metric, metric_table},
     tool::{Capability, CapabilityRow},
 };
 use tollhouse_protocol::limits::{self, TABLE};
@@ -58,10 +58,11 @@ fn read(path: &Path) -> String {
 
 /// Returns all documents for people.
 fn documents() -> Vec<PathBuf> {
-    let beside = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"].map(|name| root().join(name));
+    let alongside =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md", "sandbox/README.md"].map(|name| root().join(name));
     let mut found: Vec<_> = fs::read_dir(root().join("docs")).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    found.extend(beside);
+    found.extend(alongside);
     found.sort();
     found
 }
@@ -95,7 +96,7 @@ fn networks() -> String {
 }
 
 fn limits() -> String {
-    let row = |row: &limits::Row| {
+    let row = |row: &limits::LimitRow| {
         format!("| `{}` | {} | {} | {} | {} |\n", row.name, shown(row.default, row.unit), shown(row.ceiling, row.unit), row.unit, row.what)
     };
     format!("| limit | default | ceiling | unit | bounds |\n|---|---:|---:|---|---|\n{}", TABLE.iter().map(row).collect::<String>())
@@ -118,7 +119,7 @@ fn errors() -> String {
     let mut rows: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
     rows.sort_by_key(|row| (row.status, row.name));
     let rows = rows.into_iter().map(|row| {
-        let Row { name, status, fault, charged, sentence, hint } = row;
+        let CodeRow { name, status, fault, charged, sentence, hint } = row;
         let (status, hint) = (status.as_u16(), hint.map(|hint| format!("; {}", hint.replace('|', "\\|"))).unwrap_or_default());
         format!("| {status} | `{name}` | {} | {} | {sentence}{hint} |\n", fault.as_str(), charged.as_str())
     });
@@ -129,17 +130,17 @@ fn errors() -> String {
 fn routes() -> String {
     let mut rows = http::managed_rows();
     rows.sort_by_key(|row| row.path);
-    let rows = rows.into_iter().map(|http::Row { method, path, whose, query, what, .. }| {
+    let rows = rows.into_iter().map(|http::Operation { method, path, access: owner, query, what, .. }| {
         let query = query.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        format!("| `{method} {path}` | {} | {query} | {what} |\n", whose.as_str())
+        format!("| `{method} {path}` | {} | {query} | {what} |\n", owner.as_str())
     });
     format!("| route | for | query | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
 /// Returns the table of the commands, which the binary prints.
 fn commands() -> String {
-    let told = Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["man", "--table"]).output().expect("the binary runs");
-    String::from_utf8(told.stdout).expect("it is text")
+    let output = Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["man", "--table"]).output().expect("the binary runs");
+    String::from_utf8(output.stdout).expect("it is text")
 }
 
 /// Returns the table of the metrics.
@@ -148,7 +149,7 @@ fn metrics() -> String {
         let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
         format!("| `{name}` | {} | {} | {what} |\n", kind.as_str(), labels.join(", "))
     };
-    format!("| metric | kind | labels | what |\n|---|---|---|---|\n{}", table::ALL.iter().map(row).collect::<String>())
+    format!("| metric | kind | labels | what |\n|---|---|---|---|\n{}", metric_table::ALL.iter().map(row).collect::<String>())
 }
 
 fn contract() -> String {
@@ -168,8 +169,8 @@ fn ctx() -> String {
         if let Some((before, _)) = contract.split_once(&format!("\ninterface {} {{", of.trim_end_matches(';'))) {
             words.extend(sentences(&comment(&before.lines().collect::<Vec<_>>())));
         }
-        let most = if words.first()?.starts_with("Capability") { 2 } else { 1 };
-        Some(format!("| `ctx.{name}` | {} |\n", words.into_iter().take(most).collect::<Vec<_>>().join(" ")))
+        let max = if words.first()?.starts_with("Capability") { 2 } else { 1 };
+        Some(format!("| `ctx.{name}` | {} |\n", words.into_iter().take(max).collect::<Vec<_>>().join(" ")))
     });
     format!("| member | what |\n|---|---|\n{}", rows.collect::<String>())
 }
@@ -216,10 +217,10 @@ fn globals() -> String {
 }
 
 #[test]
-fn every_capability_opens_a_member_of_ctx_that_says_so() {
+fn every_capability_opens_a_member_of_ctx_that_reports_it() {
     let members = ctx();
-    let said: BTreeSet<_> = members.lines().filter_map(|line| line.split_once("` | Capability `")?.1.split('`').next()).collect();
-    assert_eq!(said, Capability::ALL.iter().map(|capability| capability.row().name).collect());
+    let listed: BTreeSet<_> = members.lines().filter_map(|line| line.split_once("` | Capability `")?.1.split('`').next()).collect();
+    assert_eq!(listed, Capability::ALL.iter().map(|capability| capability.row().name).collect());
     for capability in Capability::ALL {
         let CapabilityRow { name, member, .. } = capability.row();
         assert!(members.contains(&format!("`ctx.{member}` | Capability `{name}`.")), "{capability:?}: {members}");
@@ -255,8 +256,8 @@ fn every_table_is_what_the_code_says() {
 fn every_table_stands_in_one_document() {
     let documents: Vec<_> = documents().iter().map(|path| read(path)).collect();
     for (name, _) in TABLES {
-        let places: usize = documents.iter().map(|text| text.matches(&mark(name)).count()).sum();
-        assert_eq!(places, 1, "the table `{name}`");
+        let positions: usize = documents.iter().map(|text| text.matches(&mark(name)).count()).sum();
+        assert_eq!(positions, 1, "the table `{name}`");
     }
 }
 
@@ -318,8 +319,8 @@ fn links(text: &str) -> Vec<(String, String)> {
 
 /// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
-    kept.replace(' ', "-")
+    let stored = heading.to_lowercase().chars().filter(|c| c.is_alphanumeric() || " -".contains(*c)).collect::<String>();
+    stored.replace(' ', "-")
 }
 
 #[test]

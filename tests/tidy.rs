@@ -42,22 +42,26 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("postgres::PostgresStore", &["src/store", "src/app/lib.rs", "src/app/stores.rs"], "backends are chosen in `app`"),
     ("tokio_postgres", &["src/store/postgres"], "only that backend knows its client"),
     (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
-    ("maud::", &["src/web", "src/http/navigated.rs"], "pages are one front's business, but for that of a challenge"),
+    ("maud::", &["src/web", "src/http/html_402.rs"], "pages are one front's business, but for that of a challenge"),
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),
     ("use rmcp", &["src/mcp"], "MCP is one front's business"),
     ("SystemTime::now", &["src/base/clock.rs"], "time is read in `clock`"),
     // For the command line: credentials, which are not flags, and the variables that every terminal
     // program respects.
     ("env::var", &["src/config", "src/cli/base/environment.rs", "sandbox/worker/build.rs"], "the environment is read in `config`"),
-    ("into_data_stream", &["src/front/body.rs", "src/mcp/beside.rs"], "bodies of requests are read in `front::body`, within their limits"),
+    (
+        "into_data_stream",
+        &["src/front/body.rs", "src/mcp/raw_result.rs"],
+        "bodies of requests are read in `front::body`, within their limits",
+    ),
     ("): Json<", &[], "a body is taken as `Body`: within its limits, and refused in the envelope"),
     ("): Path<", &[], "what a path names is taken as `PathParams`: refused in the envelope"),
     ("): Query<", &[], "a query is taken as `QueryParams`: refused in the envelope"),
-    ("for Fault {", &["src/front/fault", "src/front/body.rs"], "what a room's error is told as stands in one place"),
+    ("for ApiError {", &["src/front/api_error", "src/front/body.rs"], "what a room's error is told as stands in one place"),
     ("deno_core", &["sandbox/worker"], "only the worker links the engine"),
     (
         "Client::builder",
-        &["src/capability", "src/money/facilitator/post.rs", "src/cli/base/client.rs", "src/telemetry/otlp/send.rs"],
+        &["src/capability", "src/money/facilitator/json_client.rs", "src/cli/base/client.rs", "src/telemetry/otlp/send.rs"],
         "outgoing requests go through the guard, to the facilitator, or to the operator's collector; the command line asks a host",
     ),
     ("reqwest::get", &[], "outgoing requests go through the guard or the facilitator"),
@@ -111,11 +115,12 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 fn words_stay_in_their_homes() {
     let mut astray = Vec::new();
     for (file, text) in sources("src").into_iter().chain(sources("sandbox")) {
-        for (word, homes, why) in HOMES {
+        for (word, homes, reason) in HOMES {
             if homes.iter().any(|home| file.starts_with(home)) || file.contains("/tests") {
                 continue;
             }
-            astray.extend(code(&text).filter(|(_, line)| line.contains(word)).map(|(line, _)| format!("{file}:{line}: `{word}`: {why}")));
+            astray
+                .extend(code(&text).filter(|(_, line)| line.contains(word)).map(|(line, _)| format!("{file}:{line}: `{word}`: {reason}")));
         }
     }
     assert!(astray.is_empty(), "{}", astray.join("\n"));
@@ -123,7 +128,7 @@ fn words_stay_in_their_homes() {
 
 /// Names in the store that deal with the bytes of keys. They are for the store itself and for
 /// tests.
-const BYTES_OF_KEYS: &[&str] = &["Add", "Check", "Key", "KeyRange", "Pairs", "Part", "StartOf", "Write"];
+const BYTES_OF_KEYS: &[&str] = &["Add", "Check", "Key", "KeyRange", "KeyValues", "KeyPart", "KeyPrefix", "Write"];
 
 #[test]
 fn only_the_store_sees_the_bytes_of_a_key() {
@@ -156,7 +161,7 @@ fn every_table_holds_what_the_schema_says() {
     let mut held: Vec<(String, String)> = Vec::new();
     for (file, text) in sources("src") {
         // The store itself has one table of its own.
-        if file.starts_with("src/store") && !file.ends_with("store/round.rs") {
+        if file.starts_with("src/store") && !file.ends_with("store/sweep_cursor.rs") {
             continue;
         }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -191,22 +196,22 @@ fn every_change_of_the_form_of_rows_is_counted_among_what_a_version_reads() {
     for (file, text) in sources("src") {
         changes += text.lines().filter_map(|line| number(line, "const FORMAT: u8 = ")).map(|format| format - 1).sum::<u32>();
         if file == "src/replica/formats.rs" {
-            reads = text.lines().find_map(|line| number(line, "pub(super) const OWN: Known = Known { reads: "));
+            reads = text.lines().find_map(|line| number(line, "pub(super) const OWN: KnownFormats = KnownFormats { reads: "));
         }
     }
     assert_eq!(reads, Some(1 + changes), "`OWN` of src/replica/formats.rs counts the forms of all rows");
 }
 
 #[test]
-fn every_code_is_answered_somewhere_and_told_by_a_test() {
+fn every_code_is_answered_somewhere_and_reported_by_a_test() {
     let (over_the_wire, host) = (sources("tests/it"), sources("src"));
     let tests = |text: &str| text.split_once("\nmod tests {\n").map(|(_, tests)| tests.to_owned()).unwrap_or_default();
     let mut dead = Vec::new();
     for row in Code::ALL {
         let (variant, name) = (format!("Code::{row:?}"), format!("\"{}\"", row.row().name));
         let names = |text: &str| {
-            let mut places = text.match_indices(&variant);
-            places.any(|(at, _)| !text[at + variant.len()..].starts_with(char::is_alphanumeric))
+            let mut positions = text.match_indices(&variant);
+            positions.any(|(at, _)| !text[at + variant.len()..].starts_with(char::is_alphanumeric))
         };
         // A list of codes, as in rows of operations, does not count as a use.
         let lists = |line: &str| line.contains("[Code::") || line.trim() == format!("{variant},");

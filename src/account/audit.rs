@@ -20,7 +20,7 @@ use tollhouse_store::{Durability, Space, Store, StoreError};
 use self::entry::AUDIT;
 pub use self::{
     entry::{Action, ActionOutcome, Actor, Entry},
-    list::{AuditPage, AuditQuery, By},
+    list::{AuditFilter, AuditPage, AuditQuery},
 };
 
 /// How many entries are kept, and how long.
@@ -108,9 +108,9 @@ mod tests {
     use tollhouse_base::id::{BuilderId, RequestId};
     use tollhouse_store::{
         Direction,
-        around::Meanwhile,
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
+        test_wrappers::InterleavingStore,
     };
 
     const DAY: u64 = 24 * 3_600 * 1_000;
@@ -144,7 +144,7 @@ mod tests {
                 audit.end(entry, 200, None).await.unwrap();
             }
         }
-        let read = async |by: Option<By>, slug: Option<&str>, since: Option<u64>| {
+        let read = async |by: Option<AuditFilter>, slug: Option<&str>, since: Option<u64>| {
             let slug = slug.map(|slug| slug.parse().unwrap());
             let mut query = AuditQuery { by, slug, since: since.map(|n| Timestamp(1_000 * DAY + n)), limit: 7, before: None };
             let mut all = vec![];
@@ -158,10 +158,13 @@ mod tests {
                 }
             }
         };
-        let expected = |wanted: fn(u64) -> bool| (0..600).rev().filter(|n| wanted(*n)).collect::<Vec<u64>>();
+        let expected = |requested: fn(u64) -> bool| (0..600).rev().filter(|n| requested(*n)).collect::<Vec<u64>>();
         assert_eq!(read(None, None, None).await, expected(|_| true));
-        assert_eq!(read(Some(By::Admin), None, None).await, expected(|n| n % 3 == 0));
-        assert_eq!(read(Some(By::Builder(builders[1].clone())), Some("a-tool"), None).await, expected(|n| n % 3 == 2 && n % 2 == 0));
+        assert_eq!(read(Some(AuditFilter::Admin), None, None).await, expected(|n| n % 3 == 0));
+        assert_eq!(
+            read(Some(AuditFilter::Builder(builders[1].clone())), Some("a-tool"), None).await,
+            expected(|n| n % 3 == 2 && n % 2 == 0)
+        );
         assert_eq!(read(None, Some("a-tool"), Some(500)).await, expected(|n| n % 2 == 0 && n >= 500));
         assert!(read(None, Some("other-tool"), None).await.is_empty());
         let page = audit.list(&AuditQuery { limit: 200, ..AuditQuery::default() }).await.unwrap();
@@ -182,8 +185,8 @@ mod tests {
         };
         assert_eq!(days().await, [1_401, 1_400, 1_001]);
         audit.sweep().await.unwrap();
-        let left = AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap();
-        assert_eq!((left, days().await.len()), (3, 3));
+        let remaining = AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap();
+        assert_eq!((remaining, days().await.len()), (3, 3));
     }
 
     #[tokio::test]
@@ -212,7 +215,7 @@ mod tests {
         }
         let meanwhile = async move { one.sweep().await.unwrap() };
         // By then it has searched for old entries and counted all: one page and one that is empty.
-        let other = Audit::new(Meanwhile::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
+        let other = Audit::new(InterleavingStore::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
         other.sweep().await.unwrap();
         assert_eq!(AUDIT.count(&*inner, &AUDIT.all(), 50).await.unwrap(), 3);
     }

@@ -13,25 +13,25 @@ use tollhouse_base::{
     id::BuilderId,
 };
 use tollhouse_protocol::Tier;
-use tollhouse_store::{Batch, Change, Direction, Durability, Row, Store, StoreError, Table, schema, update};
-use tollhouse_tool::texts;
+use tollhouse_store::{Batch, CommittedChange, Direction, Durability, Row, Store, StoreError, Table, schema, update};
+use tollhouse_tool::public_texts;
 
 pub use super::first_key::KEY_PREFIX;
 use crate::{
     credential::{self, SecretHash},
     first_key::{FirstKeys, key_of},
-    seen::Seen,
+    last_seen::LastSeenTimes,
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 tollhouse_store::json_values!(Builder);
 
 /// Maximum length of a name, in characters.
-const MAX_NAME: usize = texts::MAX_BUILDER_NAME;
+const MAX_NAME: usize = public_texts::MAX_BUILDER_NAME;
 /// Maximum length of a contact, in characters.
-const MAX_CONTACT: usize = texts::MAX_BUILDER_CONTACT;
+const MAX_CONTACT: usize = public_texts::MAX_BUILDER_CONTACT;
 /// Maximum length of an admin's reason, in characters.
-const MAX_REASON: usize = texts::MAX_DECISION_REASON;
+const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 /// Number of builders read from the store at once.
 const PAGE: usize = 500;
 
@@ -75,9 +75,9 @@ pub struct Suspension {
 /// The body of `POST /ai/admin/builders/{id}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verdict {
+pub struct BuilderDecision {
     /// The admin's decision.
-    pub decision: Decision,
+    pub decision: BuilderAction,
     /// The tier, for the decision `tier`.
     pub tier: Option<Tier>,
     /// The reason, shown to the builder.
@@ -87,7 +87,7 @@ pub struct Verdict {
 /// An admin's decision about a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum BuilderAction {
     /// Suspends the builder until it is undone.
     Suspend,
     /// Undoes a suspension.
@@ -98,7 +98,7 @@ pub enum Decision {
 
 /// The decisions about a builder that affect calls of their tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Judged {
+pub struct BuilderStanding {
     /// Whether the builder's tools accept no calls.
     pub suspended: bool,
     /// The least strict tier for the builder's tools.
@@ -171,8 +171,8 @@ impl Builder {
 
     /// Returns the decisions about the builder that affect calls.
     #[must_use]
-    pub fn judged(&self) -> Judged {
-        Judged { suspended: self.suspended.is_some(), tier: self.tier }
+    pub fn standing(&self) -> BuilderStanding {
+        BuilderStanding { suspended: self.suspended.is_some(), tier: self.tier }
     }
 
     /// Returns a batch that stores the new builder.
@@ -191,7 +191,7 @@ fn new_key(id: &BuilderId) -> Result<(String, SecretHash), BuilderError> {
 pub struct Builders {
     store: Arc<dyn Store>,
     clock: Clock,
-    seen: Seen,
+    seen: LastSeenTimes,
     first_keys: FirstKeys,
     /// Cache of names, which never change.
     names: Mutex<HashMap<BuilderId, Arc<str>>>,
@@ -207,7 +207,7 @@ impl Builders {
     /// Creates the builders of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
-        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
+        Self { seen: LastSeenTimes::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
     }
 
     /// Returns the generator of first keys.
@@ -217,7 +217,7 @@ impl Builders {
     }
 
     /// Returns the builders that a change affects.
-    pub fn changed(change: &Change) -> impl Iterator<Item = BuilderId> + use<'_> {
+    pub fn changed(change: &CommittedChange) -> impl Iterator<Item = BuilderId> + use<'_> {
         BUILDERS.changed(change)
     }
 
@@ -269,8 +269,8 @@ impl Builders {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn complete(&self, id: &BuilderId, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
-        let told = &told;
+    pub async fn complete(&self, id: &BuilderId, reported: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
+        let reported = &reported;
         let completing = update(&*self.store, Durability::Durable, |mut tx| async move {
             let Some(row) = tx.row(&BUILDERS, id).await?.filter(|row| row.value.key_unused) else {
                 return tx.answer::<_, BuilderError>(None);
@@ -284,7 +284,7 @@ impl Builders {
                     key
                 }
             };
-            tx.append(told(self.clock.now()));
+            tx.append(reported(self.clock.now()));
             tx.answer(Some(key))
         });
         completing.await
@@ -338,24 +338,24 @@ impl Builders {
     ///
     /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] if there is nothing to do, or
     /// an error of the store, which is `Conflict` if the key changed at the same time.
-    pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Batch) -> Result<Builder, BuilderError> {
+    pub async fn set_standing(&self, id: &BuilderId, verdict: &BuilderDecision, event: Batch) -> Result<Builder, BuilderError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
         }
-        if (verdict.decision == Decision::Tier) != verdict.tier.is_some() {
+        if (verdict.decision == BuilderAction::Tier) != verdict.tier.is_some() {
             return Err(BuilderError::Field { pointer: "/tier", message: "the decision `tier` names one, and no other does".to_owned() });
         }
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
         match (verdict.decision, &builder.suspended) {
-            (Decision::Suspend, None) => {
+            (BuilderAction::Suspend, None) => {
                 builder.suspended = Some(Suspension { since: self.clock.now(), reason: verdict.reason.clone() });
             }
-            (Decision::Restore, Some(_)) => builder.suspended = None,
-            (Decision::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
-            (Decision::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
-            (Decision::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("in this tier already")),
-            (Decision::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
+            (BuilderAction::Restore, Some(_)) => builder.suspended = None,
+            (BuilderAction::Suspend, Some(_)) => return Err(BuilderError::WrongState("suspended already")),
+            (BuilderAction::Restore, None) => return Err(BuilderError::WrongState("not suspended")),
+            (BuilderAction::Tier, _) if verdict.tier == Some(builder.tier) => return Err(BuilderError::WrongState("in this tier already")),
+            (BuilderAction::Tier, _) => builder.tier = verdict.tier.unwrap_or(builder.tier),
         }
         self.replace(&before, &builder, event).await?;
         Ok(builder)
@@ -366,14 +366,14 @@ impl Builders {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn judged(&self) -> Result<HashMap<BuilderId, Judged>, StoreError> {
+    pub async fn standing(&self) -> Result<HashMap<BuilderId, BuilderStanding>, StoreError> {
         let (mut judged, mut after) = (HashMap::new(), None);
         loop {
             let page = self.list(after.as_ref(), PAGE).await?;
             let Some(last) = page.last() else { return Ok(judged) };
             after = Some(last.id.clone());
-            let all = page.into_iter().map(|builder| (builder.judged(), builder.id));
-            judged.extend(all.filter(|(judged, _)| *judged != Judged::default()).map(|(judged, id)| (id, judged)));
+            let all = page.into_iter().map(|builder| (builder.standing(), builder.id));
+            judged.extend(all.filter(|(judged, _)| *judged != BuilderStanding::default()).map(|(judged, id)| (id, judged)));
         }
     }
 

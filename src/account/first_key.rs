@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(keys(&[1]).make(&one).0, key);
         assert_ne!(keys(&[1]).make(&other).0.rsplit_once('_'), key.rsplit_once('_'));
         assert_ne!(keys(&[2]).make(&one).0, key);
-        assert_eq!(keys(&[2, 1]).find(&one, |kept| *kept == hash), Some(key), "also once the secret was rotated");
-        assert_eq!(keys(&[2]).find(&one, |kept| *kept == hash), None);
+        assert_eq!(keys(&[2, 1]).find(&one, |stored| *stored == hash), Some(key), "also once the secret was rotated");
+        assert_eq!(keys(&[2]).find(&one, |stored| *stored == hash), None);
     }
 }

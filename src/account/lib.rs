@@ -2,12 +2,12 @@
 
 #![warn(missing_docs)]
 
-pub mod admin;
+pub mod admin_token;
 pub mod audit;
 pub mod builder;
 pub mod credential;
 pub mod first_key;
+mod last_seen;
 pub mod registration;
-mod seen;
 pub mod session;
 pub mod token;

@@ -4,22 +4,22 @@
 //! access to nothing. Each request that uses the session checks whether the credential is still valid: a session has no
 //! power of its own.
 
-mod token;
+mod cookie_token;
 
 use std::{cmp::Reverse, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::{Clock, Timestamp};
-use tollhouse_store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update};
+use tollhouse_store::{Batch, Direction, Durability, Row, Store, StoreError, Table, TerminatedText, schema, update};
 use zeroize::Zeroizing;
 
-pub use self::token::{SessionName, Token};
+pub use self::cookie_token::{SessionName, Token};
 
 const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
 tollhouse_store::json_values!(Session);
 
 /// The account, and the hash of the session's id.
-type SessionKey = (Ended<String>, String);
+type SessionKey = (TerminatedText<String>, String);
 
 /// Minimum time between two writes of a session's last use, in milliseconds.
 const SEEN_EVERY_MS: u64 = 60_000;
@@ -28,14 +28,14 @@ const LINK_MS: u64 = 60_000;
 /// Number of sessions read at once.
 const PAGE: usize = 500;
 /// Maximum number of a request's tokens that are tried from each end.
-const MOST_TRIED: usize = 8;
+const MAX_TRIED: usize = 8;
 /// Maximum length of a browser's name, in characters.
 const MAX_BROWSER: usize = 120;
 
 /// The kind of credential that was used to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SessionKind {
     /// The admin token.
     Admin,
     /// A builder's key.
@@ -52,12 +52,12 @@ pub struct SessionSettings {
     /// How long a session lasts however much it is used, in milliseconds.
     pub age_ms: u64,
     /// Maximum number of sessions of one account. A further session ends the one that was unused longest.
-    pub most: usize,
+    pub max: usize,
 }
 
 impl Default for SessionSettings {
     fn default() -> Self {
-        Self { idle_ms: 12 * 3_600 * 1_000, age_ms: 7 * 24 * 3_600 * 1_000, most: 20 }
+        Self { idle_ms: 12 * 3_600 * 1_000, age_ms: 7 * 24 * 3_600 * 1_000, max: 20 }
     }
 }
 
@@ -66,7 +66,7 @@ impl Default for SessionSettings {
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// The kind of credential.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// When they signed in.
     pub created_at: Timestamp,
     /// When it was last used, to about a minute.
@@ -78,13 +78,13 @@ pub struct Session {
 }
 
 /// A session that was opened with its token.
-pub struct Opened {
+pub struct OpenSession {
     /// The account: an id, or `admin`.
     pub owner: String,
     /// The name of the session among those of the account.
     pub name: SessionName,
     /// The kind of credential.
-    pub kind: Kind,
+    pub kind: SessionKind,
     /// The credential itself.
     pub credential: Zeroizing<String>,
     /// The token that forms with side effects must contain, in hex (CSRF protection).
@@ -101,7 +101,7 @@ pub enum SessionError {
     Store(#[from] StoreError),
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
     }
@@ -136,7 +136,7 @@ impl Sessions {
     /// # Errors
     ///
     /// No randomness, or an error of the store.
-    pub async fn begin(&self, owner: &str, kind: Kind, credential: &str, browser: &str) -> Result<Token, SessionError> {
+    pub async fn begin(&self, owner: &str, kind: SessionKind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
         self.add(Token::of(owner), kind, credential, browser).await
     }
@@ -147,7 +147,7 @@ impl Sessions {
     /// # Errors
     ///
     /// The same as for [`Sessions::begin`].
-    pub async fn link(&self, owner: &str, kind: Kind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
+    pub async fn link(&self, owner: &str, kind: SessionKind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
         let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
     }
@@ -155,7 +155,7 @@ impl Sessions {
     async fn add(
         &self,
         token: Result<Token, getrandom::Error>,
-        kind: Kind,
+        kind: SessionKind,
         credential: &str,
         browser: String,
     ) -> Result<Token, SessionError> {
@@ -163,16 +163,16 @@ impl Sessions {
         let now = self.clock.now();
         let sealed = token.seal(credential).ok_or_else(|| SessionError::Random("a credential was not sealed".to_owned()))?;
         let session = Session { kind, created_at: now, seen_at: now, browser, sealed };
-        let place = place(&token.owner, &token.name());
-        let (place, session) = (&place, &session);
+        let position = place(&token.owner, &token.name());
+        let (position, session) = (&position, &session);
         let beginning = update(&*self.store, Durability::Buffered, |mut tx| async move {
-            let others = tx.page(&SESSIONS, &SESSIONS.under(&place.0), PAGE, Direction::Forward).await?;
+            let others = tx.page(&SESSIONS, &SESSIONS.under(&position.0), PAGE, Direction::Forward).await?;
             let (ended, mut living): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| self.has_ended(row));
             living.sort_by_key(|row| Reverse(row.value.seen_at));
-            for row in ended.iter().chain(living.iter().skip(self.settings.most.saturating_sub(1))) {
+            for row in ended.iter().chain(living.iter().skip(self.settings.max.saturating_sub(1))) {
                 tx.remove(&SESSIONS, row);
             }
-            tx.put(&SESSIONS, place, session);
+            tx.put(&SESSIONS, position, session);
             tx.answer::<_, SessionError>(())
         });
         beginning.await?;
@@ -184,7 +184,7 @@ impl Sessions {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn open(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
+    pub async fn open(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         if token.is_link() {
             return Ok(None);
         }
@@ -212,9 +212,9 @@ impl Sessions {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<Opened>, StoreError> {
-        let last = tokens.len().saturating_sub(MOST_TRIED).max(MOST_TRIED.min(tokens.len()));
-        for token in tokens.iter().take(MOST_TRIED).chain(&tokens[last..]) {
+    pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<OpenSession>, StoreError> {
+        let last = tokens.len().saturating_sub(MAX_TRIED).max(MAX_TRIED.min(tokens.len()));
+        for token in tokens.iter().take(MAX_TRIED).chain(&tokens[last..]) {
             if let Some(opened) = self.open(token).await? {
                 return Ok(Some(opened));
             }
@@ -227,7 +227,7 @@ impl Sessions {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn redeem(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
+    pub async fn redeem(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
@@ -239,10 +239,10 @@ impl Sessions {
         }
     }
 
-    fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<Opened> {
+    fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<OpenSession> {
         let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(row))?;
         let owner = token.account().to_owned();
-        Some(Opened { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
+        Some(OpenSession { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
     }
 
     /// Records that a session was used. If the write fails, the next use tries again.
@@ -264,7 +264,7 @@ impl Sessions {
     ///
     /// Errors of the store.
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
-        let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), PAGE, Direction::Forward).await?;
+        let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), PAGE, Direction::Forward).await?;
         let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
         living.sort_by_key(|(_, session)| Reverse(session.seen_at));
         Ok(living)
@@ -276,7 +276,7 @@ impl Sessions {
     ///
     /// Errors of the store.
     pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
-        if name.len() != token::NAME_DIGITS {
+        if name.len() != cookie_token::NAME_DIGITS {
             return Ok(());
         }
         let mut batch = Batch::new();
@@ -290,10 +290,10 @@ impl Sessions {
     ///
     /// Errors of the store.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
-        SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
+        SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ())
     }
 
-    /// Removes sessions that have ended, in one turn of a [round](tollhouse_store::round) that continues where the last
+    /// Removes sessions that have ended, in one turn of a [round](tollhouse_store::sweep_cursor) that continues where the last
     /// sweep stopped.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ impl Sessions {
     fn has_ended(&self, row: &Row<SessionKey, Session>) -> bool {
         let (now, session) = (self.clock.now(), &row.value);
         let over = |since: Timestamp, ms: u64| now.0 >= since.0.saturating_add(ms);
-        if token::is_link(&row.key.0.0) {
+        if cookie_token::is_link(&row.key.0.0) {
             return over(session.created_at, LINK_MS);
         }
         over(session.seen_at, self.settings.idle_ms) || over(session.created_at, self.settings.age_ms)
@@ -326,7 +326,7 @@ impl Sessions {
 }
 
 fn place(owner: &str, name: &str) -> SessionKey {
-    (Ended(owner.to_owned()), name.to_owned())
+    (TerminatedText(owner.to_owned()), name.to_owned())
 }
 
 #[cfg(test)]

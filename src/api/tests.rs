@@ -127,7 +127,7 @@ fn patch_contains_only_the_fields_that_change() {
 }
 
 #[test]
-fn absent_and_null_are_told_apart() {
+fn absent_and_null_are_distinguished() {
     let payment = |receipt: Option<Value>| {
         let mut payment = json!({ "paymentId": "pay_1", "state": "settled", "updatedAt": "2026-11-22T09:58:03.000Z" });
         if let Some(receipt) = receipt {

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use tollhouse_base::flaws::Flaws;
+use tollhouse_base::check_report::CheckReport;
 use tollhouse_capability as capability;
 use tollhouse_catalog::check_catalogue;
 use tollhouse_config::Home;
 use tollhouse_money::{
     check_payments,
-    ledger::{self, Check, Found},
+    ledger::{self, Check, LedgerReport},
     payout::check_packets,
     sale::check_sellers,
 };
-use tollhouse_objects::Kept;
+use tollhouse_objects::ObjectLayout;
 use tollhouse_operate::disk::taken;
 use tollhouse_replica as replica;
 use tollhouse_store::{
@@ -27,11 +27,11 @@ use super::{
 
 /// The result of a check.
 #[derive(Debug)]
-pub struct Checked {
+pub struct StoreCheck {
     /// Inconsistencies between rows, and between rows and objects.
-    pub flaws: Flaws,
+    pub flaws: CheckReport,
     /// The result for the ledger, if there is one.
-    pub ledger: Option<Found>,
+    pub ledger: Option<LedgerReport>,
 }
 
 /// Checks the rows of a host: objects against their hashes, indexes against their tables, sums
@@ -42,14 +42,14 @@ pub struct Checked {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it, or an error of the store.
-pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
+pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
     let Some(database) = &home.database else {
         let folder = store_of(&home.data)?;
         let store = SledStore::open(&folder, home.store.clone()).map_err(StartError::Store)?;
         is_here(&store, &home.data).await?;
         let flaws = flaws_of(&store, home).await?;
         if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
-            return Ok(Checked { flaws, ledger: None });
+            return Ok(StoreCheck { flaws, ledger: None });
         }
         let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
         check.all().await.map_err(StartError::Ledger)?;
@@ -57,7 +57,7 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
         while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
             check.archived(&rows).await.map_err(StartError::Ledger)?;
         }
-        return Ok(Checked { flaws, ledger: Some(check.found()) });
+        return Ok(StoreCheck { flaws, ledger: Some(check.found()) });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
     is_whole(&*store, &home.data, &home.store).await?;
@@ -66,11 +66,11 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
         // Data written between two checks is consistent in the second. A real inconsistency
         // remains.
         let again = flaws_of(&*store, home).await?;
-        flaws.told.retain(|flaw| again.told.contains(flaw));
-        flaws.count = flaws.told.len() as u64;
+        flaws.listed.retain(|flaw| again.listed.contains(flaw));
+        flaws.count = flaws.listed.len() as u64;
     }
     if ledger::opened(&*store).await.map_err(StartError::Ledger)?.is_none() {
-        return Ok(Checked { flaws, ledger: None });
+        return Ok(StoreCheck { flaws, ledger: None });
     }
     let mut found = ledger::check(&*store).await.map_err(StartError::Ledger)?;
     if found.disagreements > 0 {
@@ -79,24 +79,24 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
         found.wrong.retain(|wrong| before.wrong.contains(wrong));
         found.disagreements = found.wrong.len() as u64;
     }
-    Ok(Checked { flaws, ledger: Some(found) })
+    Ok(StoreCheck { flaws, ledger: Some(found) })
 }
 
-async fn flaws_of(store: &dyn Store, home: &Home) -> Result<Flaws, StartError> {
+async fn flaws_of(store: &dyn Store, home: &Home) -> Result<CheckReport, StartError> {
     replica::readable(store).await.map_err(StartError::Replica)?;
-    let mut flaws = Flaws::default();
-    let objects = Kept::at_if_there(&home.objects).map_err(StartError::Objects)?;
+    let mut flaws = CheckReport::default();
+    let objects = ObjectLayout::at_if_there(&home.objects).map_err(StartError::Objects)?;
     check_catalogue(store, &objects, &mut flaws).await.map_err(StartError::Ledger)?;
     check_payments(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_packets(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_sellers(store, &mut flaws).await.map_err(StartError::Ledger)?;
-    capability::check_kept(store, &objects, &mut flaws).await.map_err(StartError::Ledger)?;
+    capability::check_objects(store, &objects, &mut flaws).await.map_err(StartError::Ledger)?;
     Ok(flaws)
 }
 
 /// Size of a store's folder on disk before and after compaction, in bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Compacted {
+pub struct CompactReport {
     /// Size before.
     pub before: u64,
     /// Size after.
@@ -111,11 +111,11 @@ pub struct Compacted {
 ///
 /// The store does not open, for example because a host that runs has it, or it is damaged; there is
 /// no disk space for a second copy of the rows.
-pub async fn compact(home: &Home) -> Result<Compacted, StartError> {
+pub async fn compact(home: &Home) -> Result<CompactReport, StartError> {
     let folder = store_of(&home.data)?;
     let before = taken(&folder);
     let store = SledStore::open(&folder, home.store.clone()).map_err(StartError::Store)?;
     store.compact().await.map_err(StartError::Ledger)?;
     drop(store);
-    Ok(Compacted { before, after: taken(&folder) })
+    Ok(CompactReport { before, after: taken(&folder) })
 }

@@ -1,6 +1,6 @@
 //! Errors of starting a host.
 
-use tollhouse_account::admin::TokenError;
+use tollhouse_account::admin_token::TokenError;
 use tollhouse_backup::BackupError;
 use tollhouse_base::clock::Timestamp;
 use tollhouse_capability::secret::SecretError;

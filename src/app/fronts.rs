@@ -2,160 +2,163 @@
 
 use std::sync::Arc;
 
-use tollhouse_base::rate::ConcurrencyLimit;
+use tollhouse_base::rate_limit::ConcurrencyLimit;
 use tollhouse_front as front;
-use tollhouse_front::{Fronts, Shared};
+use tollhouse_front::{FrontServices, Fronts};
 use tollhouse_http as http;
-use tollhouse_http::{About, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching};
+use tollhouse_http::{
+    AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, Documents, FeedServices, HealthServices,
+    MoneyServices, ReceiptServices, RecordExtras, SecretServices,
+};
 use tollhouse_mcp as mcp;
 use tollhouse_web as web;
 
-use super::{measure, rooms::Rooms};
+use super::{gauges, services::Services};
 
 /// Returns all front ends. Pages call the public API through the same routes as all other clients.
-pub(super) fn all(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Fronts {
-    let http::Routes { api, written } = http::routes(http(rooms, shared));
+pub(super) fn all(services: &Arc<Services>, shared: &Arc<FrontServices>) -> Fronts {
+    let http::Routes { api, written } = http::routes(http(services, shared));
     let pages = web::Services {
         shared: Arc::clone(shared),
         api: front::worded(api.clone().merge(written)),
-        origins: rooms.mcp.origins(),
-        sessions: Arc::clone(&rooms.sessions),
+        origins: services.mcp.origins(),
+        sessions: Arc::clone(&services.sessions),
         operations: http::rows().iter().map(operation).collect(),
-        cookie: web::Cookie::of(&rooms.base_url),
-        root: web::Root::of(&rooms.base_url),
-        kept: Arc::default(),
-        clock: rooms.clock.clone(),
-        base_url: rooms.base_url.clone(),
+        cookie: web::Cookie::of(&services.base_url),
+        root: web::BasePath::of(&services.base_url),
+        rendered: Arc::default(),
+        clock: services.clock.clone(),
+        base_url: services.base_url.clone(),
     };
-    let routes = api.merge(mcp::routes(mcp(rooms, shared))).merge(web::routes(pages.clone()));
-    let doors = Arc::new([mcp::door(&rooms.mcp), web::door(&pages)]);
+    let routes = api.merge(mcp::routes(mcp(services, shared))).merge(web::routes(pages.clone()));
+    let doors = Arc::new([mcp::door(&services.mcp), web::door(&pages)]);
     let [to_scripts, to_people] = web::wordings(pages);
     Fronts { routes, doors, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
 }
 
 /// Converts a row of the operations table for forms.
-fn operation(row: &http::Row) -> web::Operation {
+fn operation(row: &http::Operation) -> web::ApiOperation {
     let method = row.method.parse().expect("the table has methods of HTTP");
-    web::Operation { id: row.id, method, path: row.path, takes: row.takes.is_some() }
+    web::ApiOperation { id: row.id, method, path: row.path, takes: row.takes.is_some() }
 }
 
-fn http(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> http::Services {
-    let gather = measure::gather(rooms, shared);
+fn http(services: &Arc<Services>, shared: &Arc<FrontServices>) -> http::Services {
+    let gather = gauges::gather(services, shared);
     let shared = || Arc::clone(shared);
-    let (catalog, calls, gate) = (|| Arc::clone(&rooms.catalog), || Arc::clone(&rooms.calls), || Arc::clone(&rooms.gate));
-    let (builders, receipts) = (|| Arc::clone(&rooms.builders), || Arc::clone(&rooms.receipts));
-    let (clock, pool, base_url) = (|| rooms.clock.clone(), || rooms.pool.clone(), || rooms.base_url.clone());
-    let about = Arc::new(About { metrics: Arc::clone(&rooms.metrics), builders: builders() });
+    let (catalog, calls, payments) = (|| Arc::clone(&services.catalog), || Arc::clone(&services.calls), || Arc::clone(&services.payments));
+    let (builders, receipts) = (|| Arc::clone(&services.builders), || Arc::clone(&services.receipts));
+    let (clock, pool, base_url) = (|| services.clock.clone(), || services.pool.clone(), || services.base_url.clone());
+    let about = Arc::new(RecordExtras { metrics: Arc::clone(&services.metrics), builders: builders() });
     http::Services {
         shared: shared(),
-        calling: Arc::new(Calling {
+        calling: Arc::new(CallServices {
             shared: shared(),
             catalog: catalog(),
             calls: calls(),
             receipts: receipts(),
             about: Arc::clone(&about),
             base_url: base_url(),
-            long_running_ms: rooms.long_running_ms,
-            progress: rooms.progress,
+            long_running_ms: services.long_running_ms,
+            progress: services.progress,
         }),
-        offering: Arc::new(Offering {
+        offering: Arc::new(DiscoveryServices {
             catalog: catalog(),
-            gate: gate(),
+            payments: payments(),
             pool: pool(),
-            scanner: Arc::clone(&rooms.scanner),
-            abuse_contact: rooms.abuse_contact.clone(),
-            signer: Arc::clone(&rooms.signer),
-            contact: rooms.contact.clone(),
-            documents: Documents::new(http::rows(), &rooms.base_url),
+            scanner: Arc::clone(&services.scanner),
+            abuse_contact: services.abuse_contact.clone(),
+            signer: Arc::clone(&services.signer),
+            contact: services.contact.clone(),
+            documents: Documents::new(http::rows(), &services.base_url),
             about: Arc::clone(&about),
-            fee: rooms.fee,
+            fee: services.fee,
             base_url: base_url(),
         }),
-        desk: Arc::clone(&rooms.desk),
-        proving: Arc::new(Proving {
+        desk: Arc::clone(&services.desk),
+        proving: Arc::new(ReceiptServices {
             receipts: receipts(),
-            gate: gate(),
-            keys: Arc::clone(&rooms.receipt_keys),
-            refunds: Arc::clone(&rooms.refunds),
+            payments: payments(),
+            keys: Arc::clone(&services.receipt_keys),
+            refunds: Arc::clone(&services.refunds),
         }),
-        ledger: rooms.ledger.clone(),
-        accounts: Arc::new(Accounts {
+        ledger: services.ledger.clone(),
+        accounts: Arc::new(AccountServices {
             shared: shared(),
             builders: builders(),
-            sessions: Arc::clone(&rooms.sessions),
+            sessions: Arc::clone(&services.sessions),
             base_url: base_url(),
             calls: calls(),
             catalog: catalog(),
-            events: Arc::clone(&rooms.events),
-            registration: Arc::clone(&rooms.registration),
+            events: Arc::clone(&services.events),
+            registration: Arc::clone(&services.registration),
         }),
-        publishing: Arc::new(Publishing {
+        publishing: Arc::new(CatalogServices {
             catalog: catalog(),
             builders: builders(),
             calls: calls(),
             pool: pool(),
-            secrets: Arc::clone(&rooms.secrets),
+            secrets: Arc::clone(&services.secrets),
             about,
-            dry_runs: ConcurrencyLimit::new(rooms.dry_runs),
+            dry_runs: ConcurrencyLimit::new(services.dry_runs),
             base_url: base_url(),
         }),
-        watching: Arc::new(Watching {
+        watching: Arc::new(FeedServices {
             shared: shared(),
             clock: clock(),
-            events: Arc::clone(&rooms.events),
-            capabilities: Arc::clone(&rooms.capabilities),
-            history: Arc::clone(&rooms.history),
-            metrics: Arc::clone(&rooms.metrics),
+            events: Arc::clone(&services.events),
+            capabilities: Arc::clone(&services.capabilities),
+            history: Arc::clone(&services.history),
+            metrics: Arc::clone(&services.metrics),
         }),
-        earning: Arc::new(Earning {
+        earning: Arc::new(MoneyServices {
             clock: clock(),
-            sales: Arc::clone(&rooms.sales),
-            payouts: Arc::clone(&rooms.payouts),
-            refunds: Arc::clone(&rooms.refunds),
+            sales: Arc::clone(&services.sales),
+            payouts: Arc::clone(&services.payouts),
+            refunds: Arc::clone(&services.refunds),
             builders: builders(),
-            gate: gate(),
-            store: Arc::clone(&rooms.store),
+            payments: payments(),
+            store: Arc::clone(&services.store),
         }),
-        auditing: Arc::new(Auditing {
+        auditing: Arc::new(AuditServices {
             shared: shared(),
-            audit: Arc::clone(&rooms.audit),
-            replica: Arc::clone(&rooms.replica),
+            audit: Arc::clone(&services.audit),
+            replica: Arc::clone(&services.replica),
             clock: clock(),
         }),
-        sealing: Arc::new(Sealing {
-            secrets: Arc::clone(&rooms.secrets),
+        sealing: Arc::new(SecretServices {
+            secrets: Arc::clone(&services.secrets),
             builders: builders(),
             pool: pool(),
-            replica: Arc::clone(&rooms.replica),
+            replica: Arc::clone(&services.replica),
         }),
-        operating: Arc::new(Operating {
+        operating: Arc::new(HealthServices {
             shared: shared(),
-            store: Arc::clone(&rooms.store),
-            gate: gate(),
+            store: Arc::clone(&services.store),
+            payments: payments(),
             pool: pool(),
-            replica: Arc::clone(&rooms.replica),
-            disk: Arc::clone(&rooms.disk),
-            receipts: Arc::clone(&rooms.free_receipts),
+            replica: Arc::clone(&services.replica),
+            disk: Arc::clone(&services.disk),
+            receipts: Arc::clone(&services.free_receipts),
             gather,
-            metrics_here: rooms.metrics_here,
-            metrics_token: rooms.metrics_token.clone(),
+            metrics_here: services.metrics_here,
+            metrics_token: services.metrics_token.clone(),
         }),
     }
 }
 
-fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
+fn mcp(services: &Services, shared: &Arc<FrontServices>) -> mcp::Services {
     mcp::Services {
         shared: Arc::clone(shared),
-        settings: Arc::clone(&rooms.mcp),
-        catalog: Arc::clone(&rooms.catalog),
-        calls: Arc::clone(&rooms.calls),
-        receipts: Arc::clone(&rooms.receipts),
-        desk: Arc::clone(&rooms.desk),
-        gate: Arc::clone(&rooms.gate),
-        replica: Arc::clone(&rooms.replica),
-        store: Arc::clone(&rooms.store),
-        clock: rooms.clock.clone(),
-        base_url: rooms.base_url.clone(),
-        long_running_ms: rooms.long_running_ms,
+        settings: Arc::clone(&services.mcp),
+        catalog: Arc::clone(&services.catalog),
+        calls: Arc::clone(&services.calls),
+        receipts: Arc::clone(&services.receipts),
+        desk: Arc::clone(&services.desk),
+        payments: Arc::clone(&services.payments),
+        replica: Arc::clone(&services.replica),
+        store: Arc::clone(&services.store),
+        clock: services.clock.clone(),
+        base_url: services.base_url.clone(),
+        long_running_ms: services.long_running_ms,
     }
 }

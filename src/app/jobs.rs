@@ -8,14 +8,14 @@ use tollhouse_capability::Logs;
 use tollhouse_catalog::PublishError;
 use tollhouse_event::Events;
 use tollhouse_money::sale::Sales;
-use tollhouse_store::{StoreError, keep_up, round};
-use tollhouse_telemetry::counted::JOBS;
+use tollhouse_store::{StoreError, maintain, sweep_cursor};
+use tollhouse_telemetry::counters::JOBS;
 
-use super::rooms::Rooms;
+use super::services::Services;
 
 /// Interval at which a host checks whether a rarer job is due, because another host may have done
 /// it or be gone.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+const POLL_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which a host checks whether another one has finished publishing the built-in tools.
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
@@ -30,41 +30,49 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Starts all jobs. They end when the host is dropped. Must be called after the host has joined the
 /// other hosts of its store.
-pub(super) fn start(rooms: &Arc<Rooms>) {
-    job(rooms, "free-receipts", SECOND, "removing old receipts of free calls", |rooms| async move { rooms.free_receipts.turn().await });
-    job(rooms, "credit-days", 5 * SECOND, "forgetting what was spent on days long gone", |rooms| async move {
-        rooms.gate.credits().forget_days().await
+pub(super) fn start(services: &Arc<Services>) {
+    job(
+        services,
+        "free-receipts",
+        SECOND,
+        "removing old receipts of free calls",
+        |services| async move { services.free_receipts.turn().await },
+    );
+    job(services, "credit-days", 5 * SECOND, "forgetting what was spent on days long gone", |services| async move {
+        services.payments.credits().forget_days().await
     });
-    job(rooms, "nonces", 5 * SECOND, "forgetting nonces that expired", |rooms| async move {
-        let Some(ledger) = &rooms.ledger else { return Ok(()) };
-        ledger.forget(rooms.gate.settling_since().await?).await
+    job(services, "nonces", 5 * SECOND, "forgetting nonces that expired", |services| async move {
+        let Some(ledger) = &services.ledger else { return Ok(()) };
+        ledger.forget(services.payments.settling_since().await?).await
     });
-    job(rooms, "reorganizations", 5 * SECOND, "comparing recent settlements with the chain", |rooms| async move {
-        rooms.gate.watch_settlements().await
+    job(services, "reorganizations", 5 * SECOND, "comparing recent settlements with the chain", |services| async move {
+        services.payments.watch_settlements().await
     });
-    job(rooms, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |rooms| async move {
-        rooms.catalog.finish_deletions().await
+    job(services, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |services| async move {
+        services.catalog.finish_deletions().await
     });
-    job(rooms, "orphans", MINUTE, "looking for what endpoints kept that older versions deleted", |rooms| async move {
-        rooms.catalog.mark_orphans().await
+    job(services, "orphans", MINUTE, "looking for what endpoints kept that older versions deleted", |services| async move {
+        services.catalog.mark_orphans().await
     });
-    job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
-    rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });
-    job(rooms, "sellers", MINUTE, "listing who sold something", |rooms| async move {
-        rooms.sales.list_sellers(&rooms.replica, rooms.clock.now()).await
+    job(services, "audit", MINUTE, "sweeping the audit trail", |services| async move { services.audit.sweep().await });
+    run_sweeps(services, Sales::ROUND, 10 * MINUTE, "folding sales", |services| async move {
+        services.sales.fold_left(services.clock.now()).await
     });
-    rounds(rooms, Events::ROUND, HOUR, "sweeping events", |rooms| async move { rooms.events.sweep().await });
-    rounds(rooms, History::ROUND, HOUR, "removing old calls", |rooms| async move { rooms.history.sweep().await });
-    rounds(rooms, Metrics::ROUND, HOUR, "removing old metrics of calls", |rooms| async move { rooms.metrics.sweep().await });
-    rounds(rooms, Logs::ROUND, HOUR, "sweeping logs", |rooms| async move { rooms.capabilities.logs().sweep().await });
-    rounds(rooms, Sessions::ROUND, HOUR, "removing sessions that ended", |rooms| async move { rooms.sessions.sweep().await });
-    if rooms.store.is_shared() {
-        job(rooms, "versions", HOUR, "removing versions that nobody has", |rooms| async move {
-            rooms.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
+    job(services, "sellers", MINUTE, "listing who sold something", |services| async move {
+        services.sales.list_sellers(&services.replica, services.clock.now()).await
+    });
+    run_sweeps(services, Events::ROUND, HOUR, "sweeping events", |services| async move { services.events.sweep().await });
+    run_sweeps(services, History::ROUND, HOUR, "removing old calls", |services| async move { services.history.sweep().await });
+    run_sweeps(services, Metrics::ROUND, HOUR, "removing old metrics of calls", |services| async move { services.metrics.sweep().await });
+    run_sweeps(services, Logs::ROUND, HOUR, "sweeping logs", |services| async move { services.capabilities.logs().sweep().await });
+    run_sweeps(services, Sessions::ROUND, HOUR, "removing sessions that ended", |services| async move { services.sessions.sweep().await });
+    if services.store.is_shared() {
+        job(services, "versions", HOUR, "removing versions that nobody has", |services| async move {
+            services.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
         });
         // A host with its own store completes payouts at start, and nobody else can have begun one.
-        job(rooms, "payouts", 10 * MINUTE, "completing payouts", |rooms| async move {
-            if let Err(error) = rooms.payouts.resume().await {
+        job(services, "payouts", 10 * MINUTE, "completing payouts", |services| async move {
+            if let Err(error) = services.payouts.resume().await {
                 tracing::error!(%error, "a payout that was cut off could not go on; it is tried again");
             }
             Ok(())
@@ -73,16 +81,16 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
 }
 
 /// Runs `work` now and then at the interval `every`.
-fn job<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
+fn job<Work, Doing>(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work)
 where
-    Work: Fn(Arc<Rooms>) -> Doing + Send + 'static,
+    Work: Fn(Arc<Services>) -> Doing + Send + 'static,
     Doing: Future<Output = Result<(), StoreError>> + Send,
 {
-    let look = if rooms.store.is_shared() { every.min(LOOK_EVERY) } else { every };
-    keep_up(rooms, look, what, move |rooms, _| {
-        let (replica, clock, doing) = (Arc::clone(&rooms.replica), rooms.clock.clone(), work(rooms));
+    let look = if services.store.is_shared() { every.min(POLL_EVERY) } else { every };
+    maintain(services, look, what, move |services, _| {
+        let (replica, clock, doing) = (Arc::clone(&services.replica), services.clock.clone(), work(services));
         async move {
-            if !replica.can_tell_ages() && !WHATEVER_THE_TIME.contains(&name) {
+            if !replica.can_expire() && !WHATEVER_THE_TIME.contains(&name) {
                 return Ok(());
             }
             let done = replica.alone(name, every, |_| doing).await;
@@ -94,24 +102,26 @@ where
     });
 }
 
-/// Runs a step of the [round](round) with this name every minute while a round is active. A new
+/// Runs a step of the [round](sweep_cursor) with this name every minute while a round is active. A new
 /// round begins at the interval `every`.
-fn rounds<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
+fn run_sweeps<Work, Doing>(services: &Arc<Services>, name: &'static str, every: Duration, what: &'static str, work: Work)
 where
-    Work: Fn(Arc<Rooms>) -> Doing + Send + Sync + 'static,
+    Work: Fn(Arc<Services>) -> Doing + Send + Sync + 'static,
     Doing: Future<Output = Result<(), StoreError>> + Send,
 {
     let work = Arc::new(work);
-    job(rooms, name, MINUTE, what, move |rooms| {
+    job(services, name, MINUTE, what, move |services| {
         let work = Arc::clone(&work);
-        async move { if round::is_due(&*rooms.store, name, every, rooms.clock.now()).await? { work(rooms).await } else { Ok(()) } }
+        async move {
+            if sweep_cursor::is_due(&*services.store, name, every, services.clock.now()).await? { work(services).await } else { Ok(()) }
+        }
     });
 }
 
 /// Publishes the built-in tools, or those in `folder`, unless that was done before. If another host
 /// of the store is doing it, waits until that is done and visible here.
-pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), PublishError> {
-    let Rooms { catalog, replica, .. } = rooms;
+pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path>) -> Result<(), PublishError> {
+    let Services { catalog, replica, .. } = services;
     let mut waited = false;
     let tools = loop {
         match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.ship(folder, &turn).await }).await? {
@@ -128,16 +138,16 @@ pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), Pub
         tracing::info!(tools, "published the shipped catalogue");
     }
     if waited {
-        replica.told().await;
+        replica.wait_until_applied().await;
     }
     Ok(())
 }
 
 /// Scans builders' endpoints in the background if the rules have changed and no other host of the
 /// store is doing it. Continues the work of a host that is gone. Shutdown does not wait for it.
-pub(super) fn rescan(rooms: &Arc<Rooms>) {
-    keep_up(rooms, MINUTE, "scanning endpoints by the rules in force", |rooms, _| {
-        let (catalog, replica) = (Arc::clone(&rooms.catalog), Arc::clone(&rooms.replica));
+pub(super) fn rescan(services: &Arc<Services>) {
+    maintain(services, MINUTE, "scanning endpoints by the rules in force", |services, _| {
+        let (catalog, replica) = (Arc::clone(&services.catalog), Arc::clone(&services.replica));
         async move {
             if !catalog.rescan_is_due().await? {
                 return Ok(());

@@ -2,10 +2,10 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use tollhouse_account::{admin::AdminToken, first_key::FirstKeys};
+use tollhouse_account::{admin_token::AdminToken, first_key::FirstKeys};
 use tollhouse_capability::secret::{self, Keyring, Secrets};
-use tollhouse_config::{Hidden, SecretSettings};
-use tollhouse_money::receipt::{self, Signer};
+use tollhouse_config::{HiddenValue, SecretSettings};
+use tollhouse_money::receipt::{self, ReceiptSigner};
 use tollhouse_replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica};
 use tollhouse_store::{Store, StoreError};
 
@@ -24,29 +24,29 @@ pub enum KeysError {
     Master(#[source] secret::KeyError),
     #[error("what the store has of keys could not be read")]
     Store(#[from] StoreError),
-    #[error("this host has the {what} `{ours}`, and the hosts of its store have `{theirs}`: give it theirs, in {how}")]
-    Other { what: &'static str, how: &'static str, ours: String, theirs: String },
+    #[error("this host has the {what} `{own_key}`, and the hosts of its store have `{stored_key}`: give it theirs, in {how}")]
+    Other { what: &'static str, how: &'static str, own_key: String, stored_key: String },
 }
 
 /// Returns the keys that a host already has: for signing receipts, and for encrypting secrets.
-pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<Signer>, Option<Keyring>), KeysError> {
+pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<ReceiptSigner>, Option<Keyring>), KeysError> {
     let signs = keys.receipt_key.is_some() || data.join("receipt-key.pem").exists();
     let seals = keys.master_key.is_some() || data.join("master-key").exists();
     Ok((signs.then(|| known_signer(keys, data)).transpose()?, seals.then(|| ring(keys, data)).transpose()?))
 }
 
 /// Returns the existing key that signs receipts.
-fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError> {
+fn known_signer(keys: &SecretSettings, data: &Path) -> Result<ReceiptSigner, KeysError> {
     let signer = match &keys.receipt_key {
-        Some(key) => Signer::given(key.expose(), data),
-        None => Signer::open(data),
+        Some(key) => ReceiptSigner::given(key.expose(), data),
+        None => ReceiptSigner::open(data),
     };
     signer.map_err(KeysError::Receipt)
 }
 
 /// Returns the key that signs receipts. Creates it if needed.
-pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<Signer, KeysError> {
-    if keys.receipt_key.is_none() && Signer::is_lost(data, store).await? {
+pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<ReceiptSigner, KeysError> {
+    if keys.receipt_key.is_none() && ReceiptSigner::is_truncated(data, store).await? {
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
             "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
@@ -58,7 +58,7 @@ pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store
 
 /// Returns the master keys of secrets.
 pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysError> {
-    let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
+    let text = |key: &Option<HiddenValue>| key.as_ref().map(|key| key.expose().to_owned());
     Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
         .map_err(KeysError::Master)
 }
@@ -75,7 +75,7 @@ pub(super) fn first_keys(secrets: &Arc<Secrets>) -> FirstKeys {
 ///
 /// Another host has set another token, possibly at the same moment. The lease is released then.
 pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<(), KeysError> {
-    match replica.say(ADMIN_TOKEN, &ours).await? {
+    match replica.announce(ADMIN_TOKEN, &ours).await? {
         None => Ok(()),
         Some(theirs) => {
             replica.leave().await;
@@ -87,30 +87,35 @@ pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<()
 /// Returns the admin token of the other hosts if it does not become ours in time. Hosts that start
 /// together may have another token than the last one had, which the first of them has yet to set.
 async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, StoreError> {
-    let mut asked = 0;
+    let mut request = 0;
     loop {
         let theirs = replica.agreed(ADMIN_TOKEN, ours).await?;
         if theirs == ours {
             return Ok(None);
         }
-        if asked == ASKED_AGAIN {
+        if request == ASKED_AGAIN {
             return Ok(Some(theirs));
         }
-        asked += 1;
+        request += 1;
         tokio::time::sleep(ASK_AGAIN).await;
     }
 }
 
 fn other_token(ours: String, theirs: String) -> KeysError {
     let how = "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; another one takes its place once all are stopped";
-    KeysError::Other { what: "admin token", how, ours, theirs }
+    KeysError::Other { what: "admin token", how, own_key: ours, stored_key: theirs }
 }
 
 /// Refuses keys with which this host could not read what others of its store write, or with which
 /// clients could not verify its receipts. Also refuses a different admin token while other hosts
 /// serve the store. Otherwise this host's token becomes [the store's](agree_on_token) once it has
 /// its lease.
-pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
+pub(super) async fn agree_with_replicas(
+    replica: &Replica,
+    admin: &AdminToken,
+    signer: &ReceiptSigner,
+    ring: &Keyring,
+) -> Result<(), KeysError> {
     let ours = admin.id();
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
     if theirs != ours
@@ -124,7 +129,7 @@ pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer
         replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
     } else if theirs != signer.kid() {
         let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";
-        return Err(KeysError::Other { what: "receipt key", how, ours: signer.kid().to_owned(), theirs });
+        return Err(KeysError::Other { what: "receipt key", how, own_key: signer.kid().to_owned(), stored_key: theirs });
     }
     let ours = ring.current().id();
     let theirs = replica.agreed(MASTER_KEY, ours).await?;
@@ -132,5 +137,5 @@ pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer
         return Ok(());
     }
     let how = "TOLLHOUSE_MASTER_KEY, or `master-key` in the data folder";
-    Err(KeysError::Other { what: "master key", how, ours: ours.to_owned(), theirs })
+    Err(KeysError::Other { what: "master key", how, own_key: ours.to_owned(), stored_key: theirs })
 }

@@ -2,49 +2,49 @@
 
 #![warn(missing_docs)]
 
+mod backups;
 mod check;
 mod control;
-mod copies;
 mod error;
+mod facilitator_check;
 mod fronts;
+mod gauges;
 mod jobs;
 mod keys;
-mod measure;
-mod moving;
-mod reach;
-mod rooms;
+mod migration;
+mod services;
 mod stores;
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
-use tollhouse_account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions};
-use tollhouse_base::{clock::Clock, share::Shares};
+use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
+use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
     CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
     CapabilityServices, Guard, GuardSettings,
-    guard::Recorded,
-    secret::{Rotated, Secrets},
+    guard::RecordedAnswers,
+    secret::{RotationReport, Secrets},
 };
 use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
-use tollhouse_config::{Hidden, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings};
+use tollhouse_config::{HiddenValue, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings};
 use tollhouse_event::{EventSettings, Events};
-use tollhouse_front::{Callers, Code, Intake, Limits, Proxies, Shared, Shutdown};
-use tollhouse_mcp::Mcp;
+use tollhouse_front::{Authenticator, Code, FrontServices, Limits, MemoryBudget, Proxies, Shutdown};
+use tollhouse_mcp::McpOptions;
 use tollhouse_money::{
-    ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, ReceiptFinisher, RemoteRoutes,
-    RouteProvider, Site, TableRoutes,
-    ledger::{self, Check, Found},
+    ConfigError, FacilitatorAccess, FacilitatorParts, FacilitatorSite, Facilitators, Ledger, PaymentConfig, Payments, QuoteKey, Quotes,
+    ReceiptFinisher, RemoteRoutes, RouteProvider, TableRoutes,
+    ledger::{self, Check, LedgerReport},
     payout::Payouts,
     receipt::{FreeReceipts, PublishedKeys},
     refund::Refunds,
     sale::Sales,
 };
-use tollhouse_objects::{Kept, Objects};
+use tollhouse_objects::{ObjectLayout, Objects};
 use tollhouse_operate::disk::Disk;
 use tollhouse_pool::{Pool, PoolConfig};
 use tollhouse_replica::Replica;
@@ -55,16 +55,16 @@ use tollhouse_store::{
 use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
-    check::{Checked as CheckedRows, Compacted, check_rows, compact},
+    backups::{BackupReport as CopyReport, back_up, restore_to},
+    check::{CompactReport, StoreCheck as CheckedRows, check_rows, compact},
     control::{Unresolved, ask_unresolved},
-    copies::{Kept as KeptCopy, back_up, restore_to},
     error::StartError,
+    facilitator_check::reach,
     keys::KeysError,
-    moving::{migrate, stay},
-    reach::reach,
+    migration::{migrate, stay},
 };
 use self::{
-    rooms::Rooms,
+    services::Services,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
 
@@ -73,15 +73,15 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// A host.
 pub struct App {
-    rooms: Arc<Rooms>,
-    shared: Arc<Shared>,
+    services: Arc<Services>,
+    shared: Arc<FrontServices>,
     /// Exporter of telemetry, if configured.
     exporter: Option<Exporter>,
 }
 
 impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("App").field("base_url", &self.rooms.base_url).finish_non_exhaustive()
+        f.debug_struct("App").field("base_url", &self.services.base_url).finish_non_exhaustive()
     }
 }
 
@@ -97,7 +97,7 @@ impl App {
             let store = Arc::new(open_movable(&settings.data, &settings.store)?);
             is_here(&*store, &settings.data).await?;
             let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
-            control::start(&app.rooms, store, &settings.data);
+            control::start(&app.services, store, &settings.data);
             return Ok(app);
         };
         let store = open_database(database).await?;
@@ -113,11 +113,11 @@ impl App {
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;
-        tollhouse_telemetry::counted::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
+        tollhouse_telemetry::counters::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
         let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
-        let replica = Replica::telling(Arc::clone(&store), clock.clone());
+        let replica = Replica::with_db_clock(Arc::clone(&store), clock.clone());
         replica.begin().await.map_err(StartError::Replica)?;
-        let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
+        let admin = AdminToken::open(settings.account.admin_token.as_ref().map(HiddenValue::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
             return Err(StartError::MetricsToken);
@@ -125,15 +125,15 @@ impl App {
         note_last_sale(&*store, &replica).await?;
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
-        keys::agree(&replica, &admin, &signer, &ring).await?;
+        keys::agree_with_replicas(&replica, &admin, &signer, &ring).await?;
         let token = admin.id();
-        let signer = Arc::new(signer.telling(settings.money.offer_format));
+        let signer = Arc::new(signer.with_format(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
         let config = settings.money.payments(settings.http.failed_runs);
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
-        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.retention.events));
         events.start();
-        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit));
+        let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.retention.audit));
         ledger::open(&*store, &clock).await.map_err(StartError::Ledger)?;
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
@@ -147,7 +147,7 @@ impl App {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
         let objects = objects(settings, &store, &clock).await?;
-        let gate = Gate::new(
+        let payments = Payments::new(
             Arc::clone(&store),
             facilitators,
             clock.clone(),
@@ -156,7 +156,7 @@ impl App {
             Arc::clone(&replica),
             Arc::clone(&objects),
         );
-        gate.recover().await.map_err(StartError::Recovery)?;
+        payments.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
         if !settings.sandbox.strict.is_empty() {
             pool.ready().await.map_err(StartError::Sandbox)?;
@@ -169,7 +169,7 @@ impl App {
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
-        let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
+        let mcp = Arc::new(McpOptions::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
@@ -182,18 +182,18 @@ impl App {
             room: settings.catalog.room,
             objects: Arc::clone(&objects),
             replica: Arc::clone(&replica),
-            make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
+            make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&payments)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        catalog.keep_words();
+        catalog.store_index();
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
         let receipts =
-            FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.kept.free_receipts).await.map_err(StartError::Receipts)?;
-        let history = History::new(Arc::clone(&store), clock.clone(), settings.kept.history);
+            FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.retention.free_receipts).await.map_err(StartError::Receipts)?;
+        let history = History::new(Arc::clone(&store), clock.clone(), settings.retention.history);
         history.start();
-        let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.kept.metrics);
+        let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.retention.metrics);
         metrics.start();
         let parts = WriteBehindParts {
             events: Arc::clone(&events),
@@ -205,10 +205,10 @@ impl App {
         let keys_of = Arc::clone(&secrets);
         let keys = Box::new(move || keys_of.derived("quotes").into_iter().map(QuoteKey::new).collect());
         let quotes = Arc::new(Quotes::new(keys, settings.money.quote, clock.clone()));
-        let shares = Shares::new(settings.http.address_cpu_percent);
+        let shares = CpuShares::new(settings.http.address_cpu_percent);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
-            gate: Arc::clone(&gate),
+            payments: Arc::clone(&payments),
             builders: Arc::clone(&builders),
             quotes,
             runner,
@@ -228,16 +228,16 @@ impl App {
             asking: settings.http.asking,
             clock: clock.clone(),
         });
-        let shared = Shared {
-            callers: Callers::new(admin, Arc::clone(&builders)),
+        let shared = FrontServices {
+            callers: Authenticator::new(admin, Arc::clone(&builders)),
             limits: Limits::new(&settings.http, shares, &base_url),
-            intake: Intake::new(&settings.http.intake),
+            intake: MemoryBudget::new(&settings.http.intake),
             proxies: Proxies::new(&settings.http.proxies, settings.listen.ip(), &base_url),
             shutdown: Shutdown::default(),
             background: TaskTracker::new(),
         };
         let receipts_of_all = Receipts::new(Arc::clone(&write_behind), Arc::clone(&receipts), Arc::clone(&store), Arc::clone(&signer));
-        let rooms = Rooms {
+        let rooms = Services {
             base_url,
             clock,
             audit,
@@ -261,7 +261,7 @@ impl App {
             sales,
             payouts,
             refunds,
-            gate,
+            payments,
             ledger,
             pool,
             capabilities: services,
@@ -280,20 +280,20 @@ impl App {
         };
         let (rooms, shared) = (Arc::new(rooms), Arc::new(shared));
         let exporter = exporter(settings, &rooms, &shared)?;
-        let app = Arc::new(Self { rooms, shared, exporter });
-        app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
-        keys::agree_on_token(&app.rooms.replica, token).await?;
-        app.rooms.exchange(&app.shared.limits);
+        let app = Arc::new(Self { services: rooms, shared, exporter });
+        app.services.replica.follow(Arc::clone(&app.services.catalog) as _).await.map_err(StartError::Replica)?;
+        keys::agree_on_token(&app.services.replica, token).await?;
+        app.services.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
-        jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;
+        jobs::publish_seed_tools(&app.services, tools).await.map_err(StartError::Catalog)?;
         // Succeeds at once if no other host can serve the store. Otherwise it is retried until it does.
-        if let Err(error) = app.rooms.replica.write_what_all_read().await {
+        if let Err(error) = app.services.replica.write_what_all_read().await {
             tracing::warn!(%error, "rows are written as versions before have them, until the store says whether they may not be");
         }
-        jobs::start(&app.rooms);
+        jobs::start(&app.services);
         app.settle_open();
         app.sweep();
-        jobs::rescan(&app.rooms);
+        jobs::rescan(&app.services);
         Ok(app)
     }
 
@@ -302,9 +302,9 @@ impl App {
     /// # Errors
     ///
     /// The error of the store.
-    pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result<(), StoreError> {
-        if let Some(shown) = self.rooms.catalog.shown(slug).await? {
-            self.rooms.capabilities.answer_recorded(&shown.endpoint.id, recorded);
+    pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result<(), StoreError> {
+        if let Some(shown) = self.services.catalog.shown(slug).await? {
+            self.services.capabilities.answer_recorded(&shown.endpoint.id, recorded);
         }
         Ok(())
     }
@@ -312,7 +312,7 @@ impl App {
     /// Serves all front ends on `listener` until shutdown, and until every connection has ended.
     pub async fn serve(&self, listener: TcpListener) {
         self.shared.proxies.warn_at_start();
-        tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
+        tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.services, &self.shared)).await;
     }
 
     /// Announces a shutdown: the host is no longer ready, so that load balancers send calls elsewhere, but works as before.
@@ -326,30 +326,30 @@ impl App {
     }
 
     /// Lets running calls and changes finish for at most `patience`, then ends the sandbox and writes pending records.
-    pub async fn shutdown(&self, patience: Duration) {
+    pub async fn shutdown(&self, timeout: Duration) {
         self.begin_shutdown();
         self.shared.background.close();
         let (calls, background) =
-            tokio::join!(self.rooms.calls.drain(patience), tokio::time::timeout(patience, self.shared.background.wait()));
+            tokio::join!(self.services.calls.drain(timeout), tokio::time::timeout(timeout, self.shared.background.wait()));
         if !calls {
             tracing::warn!("calls were still under way when the host ended; their payments are resolved at the next start");
         }
         if background.is_err() {
             tracing::warn!(tasks = self.shared.background.len(), "changes were cut off by the end of the host; the audit trail says which");
         }
-        if let Err(error) = self.rooms.write_behind.write_all().await {
+        if let Err(error) = self.services.write_behind.write_all().await {
             tracing::error!(%error, "what the last free and failed calls leave could not be written");
         }
-        if let Err(error) = self.rooms.metrics.write().await {
+        if let Err(error) = self.services.metrics.write().await {
             tracing::error!(%error, "metrics of the last calls could not be written");
         }
-        self.rooms.pool.shutdown().await;
+        self.services.pool.shutdown().await;
         // No handler runs any more that could add data.
-        self.rooms.capabilities.finish().await;
+        self.services.capabilities.finish().await;
         if let Some(exporter) = &self.exporter {
             exporter.flush().await;
         }
-        self.rooms.replica.leave().await;
+        self.services.replica.leave().await;
     }
 
     /// Removes idle state periodically, as long as the host lives.
@@ -359,9 +359,9 @@ impl App {
             loop {
                 tokio::time::sleep(SWEEP).await;
                 let Some(app) = app.upgrade() else { return };
-                app.shared.limits.forget_quiet();
-                app.rooms.mcp.forget_quiet();
-                app.rooms.gate.forget_quiet();
+                app.shared.limits.prune_idle();
+                app.services.mcp.prune_idle();
+                app.services.payments.prune_idle();
             }
         });
     }
@@ -372,7 +372,7 @@ impl App {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
             while let Some(app) = app.upgrade() {
-                if let Err(error) = app.rooms.gate.tick().await {
+                if let Err(error) = app.services.payments.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
                 }
                 drop(app);
@@ -390,31 +390,31 @@ fn facilitators(
 ) -> Result<(Facilitators, Option<Arc<Ledger>>), ConfigError> {
     let (money, strangers) = (&settings.money, FacilitatorAccess::default());
     let sites = sites(money, &strangers);
-    let gas_key = money.gas_key.as_ref().map(Hidden::expose);
-    Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
+    let gas_key = money.gas_key.as_ref().map(HiddenValue::expose);
+    Facilitators::start(&FacilitatorParts { sites: &sites, asset: config.first().asset, gas_key, store, clock })
 }
 
 /// Returns the facilitator of each network. Those configured for a single network get `strangers` as access, without our credentials.
-fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<Site<'a>> {
-    let site = |of: &'a NetworkSettings| Site {
+fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<FacilitatorSite<'a>> {
+    let site = |of: &'a NetworkSettings| FacilitatorSite {
         network: of.network,
         kind: of.facilitator,
         url: of.url.as_deref(),
         access: if of.known { &money.access } else { strangers },
-        rpc_url: of.rpc_url.as_ref().map(Hidden::expose),
+        rpc_url: of.rpc_url.as_ref().map(HiddenValue::expose),
         confirmations: of.confirmations,
     };
     money.networks.iter().map(site).collect()
 }
 
-fn exporter(settings: &Settings, rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Result<Option<Exporter>, StartError> {
-    let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), rooms.replica.id().as_str(), measure::gather(rooms, shared));
+fn exporter(settings: &Settings, services: &Arc<Services>, shared: &Arc<FrontServices>) -> Result<Option<Exporter>, StartError> {
+    let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), services.replica.id().as_str(), gauges::gather(services, shared));
     settings.telemetry.otlp.as_ref().map(start).transpose().map_err(StartError::Telemetry)
 }
 
 fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {
     let Some(url) = &settings.money.routes_url else { return Ok(Arc::new(TableRoutes)) };
-    let remote = RemoteRoutes::new(url, settings.money.routes_key.as_ref().map(Hidden::expose)).map_err(StartError::Payment)?;
+    let remote = RemoteRoutes::new(url, settings.money.routes_key.as_ref().map(HiddenValue::expose)).map_err(StartError::Payment)?;
     Ok(Arc::new(remote))
 }
 
@@ -426,7 +426,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
     config.running = sandbox.running.unwrap_or(config.running);
     config.pipeline = sandbox.pipeline.unwrap_or(config.pipeline);
     config.users = sandbox.users.unwrap_or(config.users);
-    config.max_processes = sandbox.processes.unwrap_or(config.max_processes.min(config.users.most()));
+    config.max_processes = sandbox.processes.unwrap_or(config.max_processes.min(config.users.max()));
     config.memory = sandbox.memory.unwrap_or(config.memory);
     config.tier = sandbox.tier;
     if !sandbox.zygote {
@@ -442,7 +442,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it, or it is damaged; an error of the store.
-pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
+pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
     is_here(&store, data).await?;
@@ -464,7 +464,7 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
 /// # Errors
 ///
 /// The store does not open, for example because a host that runs has it; an error of the key or the store.
-pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotated, StartError> {
+pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<RotationReport, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     is_here(&*store, data).await?;
     let clock = Clock::default();
@@ -474,10 +474,10 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotate
 }
 
 async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Arc<Objects>, StartError> {
-    let bucket = Kept::at(&settings.objects).map_err(StartError::Objects)?;
+    let bucket = ObjectLayout::at(&settings.objects).map_err(StartError::Objects)?;
     bucket.check().await.map_err(StartError::Objects)?;
     let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
-    objects.keep_tidy();
+    objects.collect_garbage();
     Ok(objects)
 }
 
@@ -491,7 +491,7 @@ fn services(
 ) -> Result<Arc<CapabilityServices>, StartError> {
     let guard =
         Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
-    let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.kept.logs.clone());
+    let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.retention.logs.clone());
     Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))
 }
 

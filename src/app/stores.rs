@@ -6,14 +6,14 @@ use std::{
 };
 
 use tollhouse_backup as backup;
-use tollhouse_backup::{BackupError, Departed, How};
-use tollhouse_base::folder;
+use tollhouse_backup::{BackupError, Departure, FillMode};
+use tollhouse_base::fsync_dir;
 use tollhouse_config::Settings;
 use tollhouse_money::receipt;
 use tollhouse_replica::Replica;
 use tollhouse_store::{
     Store,
-    movable::MovableStore,
+    live_migration::MigratableStore,
     postgres::{PostgresConfig, PostgresStore},
     sled::{SledConfig, SledStore},
 };
@@ -22,7 +22,7 @@ use super::error::StartError;
 
 /// Creates the data folder, with access only for its owner.
 pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
-    folder::make_private(data).map_err(|error| StartError::Data(data.display().to_string(), error))
+    fsync_dir::make_private(data).map_err(|error| StartError::Data(data.display().to_string(), error))
 }
 
 /// Refuses a database that is incomplete, or that another host uses exclusively. That host itself
@@ -38,13 +38,13 @@ pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<()
 /// whose rows were moved to it from `data`.
 pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig) -> Result<bool, StartError> {
     let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(true) };
-    if by.how == How::Restore {
+    if by.how == FillMode::Restore {
         return Err(StartError::Unrestored(by.at));
     }
     // Another process has the folder locked that the rows come from, and still serves them.
     let Ok(folder) = store_of(data) else { return Err(StartError::Taken) };
-    let left = SledStore::open(folder, config.clone()).map_err(StartError::Store)?;
-    let departed = backup::departed(&left).await.map_err(BackupError::from)?;
+    let remaining = SledStore::open(folder, config.clone()).map_err(StartError::Store)?;
+    let departed = backup::departed(&remaining).await.map_err(BackupError::from)?;
     if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
         return Err(StartError::Taken);
     }
@@ -53,7 +53,7 @@ pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig
 
 /// Refuses a store whose rows have moved elsewhere, or are incomplete.
 pub(super) async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartError> {
-    if let Some(Departed { to, at: Some(at), .. }) = backup::departed(store).await.map_err(BackupError::from)? {
+    if let Some(Departure { to, at: Some(at), .. }) = backup::departed(store).await.map_err(BackupError::from)? {
         return Err(StartError::Departed { data: data.display().to_string(), to, at });
     }
     match backup::filled_by(store).await.map_err(BackupError::from)? {
@@ -82,8 +82,8 @@ pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn St
 }
 
 /// Opens the store in a data folder so that it can be migrated.
-pub(super) fn open_movable(data: &Path, config: &SledConfig) -> Result<MovableStore, StartError> {
-    Ok(MovableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
+pub(super) fn open_movable(data: &Path, config: &SledConfig) -> Result<MigratableStore, StartError> {
+    Ok(MigratableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
 }
 
 /// Returns the folder of an existing store.

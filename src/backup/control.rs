@@ -31,13 +31,13 @@ const ASKED_WITHIN: Duration = Duration::from_secs(10);
 /// A request to a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Asked {
+pub enum ControlRequest {
     /// Keep all objects while the connection is open. The host answers with a line once they are safe.
     Hold,
     /// Send a dump of the store. The host answers with the dump and closes the connection, or only closes it if no dump
     /// can be made.
     Copy,
-    /// Move the store to a database. The host answers with lines of [`Told`], of which the last contains the outcome.
+    /// Move the store to a database. The host answers with lines of [`ControlEvent`], of which the last contains the outcome.
     Migrate {
         /// The database's address, with or without the password.
         to: String,
@@ -55,7 +55,8 @@ pub struct Unresolved {
     /// Their number, or `most` if there are more.
     pub count: usize,
     /// The maximum that the host counts.
-    pub most: usize,
+    #[serde(rename = "most")]
+    pub max: usize,
     /// When the oldest of the counted ones began.
     pub oldest: Option<Timestamp>,
 }
@@ -63,7 +64,7 @@ pub struct Unresolved {
 /// A progress report of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Told {
+pub enum ControlEvent {
     /// The current step, in words.
     Step(String),
     /// The operation succeeded, in words.
@@ -100,7 +101,7 @@ pub fn listen(data: &Path) -> io::Result<UnixListener> {
 /// # Errors
 ///
 /// Errors of the system, such as no free file descriptors.
-pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>> {
+pub async fn asked(stream: UnixStream) -> io::Result<Option<(ControlRequest, UnixStream)>> {
     let asker = stream.peer_cred()?.uid();
     if asker != geteuid().as_raw() && asker != 0 {
         return Ok(None);
@@ -119,7 +120,7 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>
         Ok(false)
     });
     match read.await {
-        Ok(Ok(true)) => Ok(serde_json::from_slice(&line).ok().map(|asked| (asked, stream))),
+        Ok(Ok(true)) => Ok(serde_json::from_slice(&line).ok().map(|request| (request, stream))),
         Ok(Ok(false)) | Err(_) => Ok(None),
         Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Ok(Err(error)) => Err(error),
@@ -131,8 +132,8 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>
 /// # Errors
 ///
 /// The client has closed the connection.
-pub async fn tell(stream: &mut UnixStream, told: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(told)?;
+pub async fn write_event(stream: &mut UnixStream, reported: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reported)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
@@ -142,14 +143,14 @@ pub async fn tell(stream: &mut UnixStream, told: &impl Serialize) -> io::Result<
 /// # Errors
 ///
 /// The socket cannot be opened.
-pub async fn ask(data: &Path, asked: &Asked) -> io::Result<Option<BufReader<UnixStream>>> {
+pub async fn ask(data: &Path, request: &ControlRequest) -> io::Result<Option<BufReader<UnixStream>>> {
     let Ok(folder) = File::open(data) else { return Ok(None) };
     let mut stream = match UnixStream::connect(path_in(&folder)).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut line = serde_json::to_vec(asked)?;
+    let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     stream.write_all(&line).await?;
     Ok(Some(BufReader::new(stream)))
@@ -160,7 +161,7 @@ pub async fn ask(data: &Path, asked: &Asked) -> io::Result<Option<BufReader<Unix
 /// # Errors
 ///
 /// Errors of the connection, and a malformed line.
-pub async fn told(from: &mut BufReader<UnixStream>) -> io::Result<Option<Told>> {
+pub async fn read_event(from: &mut BufReader<UnixStream>) -> io::Result<Option<ControlEvent>> {
     read_line(from).await
 }
 
@@ -172,7 +173,7 @@ pub async fn told(from: &mut BufReader<UnixStream>) -> io::Result<Option<Told>> 
 /// The socket cannot be opened, and a malformed answer.
 pub async fn ask_unresolved(data: &Path) -> io::Result<Option<Unresolved>> {
     let answer = timeout(ASKED_WITHIN, async {
-        let Some(mut from) = ask(data, &Asked::Unresolved).await? else { return Ok(None) };
+        let Some(mut from) = ask(data, &ControlRequest::Unresolved).await? else { return Ok(None) };
         read_line(&mut from).await
     });
     answer.await.unwrap_or(Ok(None))

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use tollhouse_store::{StoreError, dump::DumpError, fill::FillError};
+use tollhouse_store::{StoreError, dump::DumpError, import::FillError};
 
 /// Why a backup cannot be made or restored. Each is one sentence, with its cause as the source.
 #[derive(Debug, thiserror::Error)]

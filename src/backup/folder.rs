@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tollhouse_base::{clock::Timestamp, folder};
+use tollhouse_base::{clock::Timestamp, fsync_dir};
 
 use super::BackupError;
 
@@ -22,7 +22,7 @@ const FILES: &str = "files";
 
 /// A backup folder that is locked for writing.
 #[derive(Debug)]
-pub struct Folder {
+pub struct BackupFolder {
     path: PathBuf,
     /// The lock file, held locked.
     _lock: File,
@@ -30,12 +30,12 @@ pub struct Folder {
 
 /// A dump that has not got its final name yet.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct UnfinishedDump {
     path: PathBuf,
     named: PathBuf,
 }
 
-impl Folder {
+impl BackupFolder {
     /// Locks a folder, and creates it for this user alone if it does not exist. Removes incomplete dumps.
     ///
     /// # Errors
@@ -61,11 +61,11 @@ impl Folder {
     /// # Errors
     ///
     /// The file cannot be created.
-    pub fn begin(&self, at: Timestamp) -> Result<(Unfinished, File), BackupError> {
+    pub fn begin(&self, at: Timestamp) -> Result<(UnfinishedDump, File), BackupError> {
         let name = at.to_string().replace(':', "-");
         let [path, named] = [UNFINISHED, EXTENSION].map(|extension| self.path.join(format!("{name}.{extension}")));
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(BackupError::io(&path))?;
-        Ok((Unfinished { path, named }, file))
+        Ok((UnfinishedDump { path, named }, file))
     }
 
     /// Returns the subfolder for objects.
@@ -75,7 +75,7 @@ impl Folder {
     }
 }
 
-impl Unfinished {
+impl UnfinishedDump {
     /// Returns its path until it has its final name.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -91,14 +91,14 @@ impl Unfinished {
         let finish = || -> io::Result<()> {
             File::open(&self.path)?.sync_all()?;
             fs::rename(&self.path, &self.named)?;
-            folder::sync_entry(&self.named)
+            fsync_dir::sync_entry(&self.named)
         };
         finish().map_err(BackupError::io(&self.named))?;
         Ok(self.named.clone())
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedDump {
     fn drop(&mut self) {
         // A finished dump no longer has this name. If removal fails, the next backup removes it.
         _ = fs::remove_file(&self.path);

@@ -12,19 +12,19 @@
 
 pub mod control;
 mod error;
+mod fill_marks;
 mod folder;
 mod header;
-mod marks;
 mod objects;
 mod restore;
 mod write;
 
 pub use self::{
     error::BackupError,
-    folder::{Folder, Unfinished, newest},
+    fill_marks::{Departure, FillGuard, FillMode, FillSource, depart, departed, fill_begins, filled_by, is_open_to_all, stay},
+    folder::{BackupFolder, UnfinishedDump, newest},
     header::{Header, Ids},
-    marks::{Departed, FilledBy, Filling, How, depart, departed, fill_begins, filled_by, is_open_to_all, stay},
-    objects::{Copied, Named, bring, give_back},
+    objects::{CopyReport, NamedObject, bring, give_back},
     restore::{ReadBack, read_back, restore},
     write::write_dump,
 };

@@ -7,13 +7,13 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use tollhouse_objects::{Bucket, Kept, Place, digest};
+use tollhouse_objects::{Bucket, BucketLocation, ObjectLayout, digest};
 
 use super::BackupError;
 
 /// An object, as a file's entry names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub struct NamedObject {
     /// Its name: random, and never reused for other content.
     pub name: String,
     /// SHA-256 of its content, in hex, if the entry has it.
@@ -23,18 +23,19 @@ pub struct Named {
 /// The result of copying the objects that a dump names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Copied {
+pub struct CopyReport {
     /// Number of objects copied now.
     pub copied: usize,
     /// Number of objects that were already there.
     pub there: usize,
     /// Number of objects left in a bucket.
-    pub left: usize,
+    #[serde(rename = "left")]
+    pub remaining: usize,
     /// Objects that are missing or have other content.
     pub missing: Vec<String>,
 }
 
-impl Named {
+impl NamedObject {
     fn fits(&self, content: &Bytes) -> bool {
         self.sha256.as_ref().is_none_or(|sha256| digest(content) == *sha256)
     }
@@ -45,15 +46,19 @@ impl Named {
 /// # Errors
 ///
 /// A folder cannot be read or written.
-pub async fn bring(place: &Place, files: &Path, named: impl IntoIterator<Item = Named>) -> Result<Copied, BackupError> {
+pub async fn bring(
+    position: &BucketLocation,
+    files: &Path,
+    named: impl IntoIterator<Item = NamedObject>,
+) -> Result<CopyReport, BackupError> {
     let mut named = named.into_iter().peekable();
-    if let Place::S3 { .. } = place {
-        return Ok(Copied { left: named.count(), ..Copied::default() });
+    if let BucketLocation::S3 { .. } = position {
+        return Ok(CopyReport { remaining: named.count(), ..CopyReport::default() });
     }
     if named.peek().is_none() {
-        return Ok(Copied::default());
+        return Ok(CopyReport::default());
     }
-    copy(place, &Place::Folder(files.to_owned()), files, named).await
+    copy(position, &BucketLocation::Folder(files.to_owned()), files, named).await
 }
 
 /// Restores objects to a host's storage.
@@ -61,24 +66,33 @@ pub async fn bring(place: &Place, files: &Path, named: impl IntoIterator<Item = 
 /// # Errors
 ///
 /// A folder or bucket cannot be read or written.
-pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Item = Named>) -> Result<Copied, BackupError> {
+pub async fn give_back(
+    files: &Path,
+    position: &BucketLocation,
+    named: impl IntoIterator<Item = NamedObject>,
+) -> Result<CopyReport, BackupError> {
     let mut named = named.into_iter().peekable();
     if named.peek().is_none() {
-        return Ok(Copied::default());
+        return Ok(CopyReport::default());
     }
     if !files.is_dir()
-        && let Place::S3 { .. } = place
+        && let BucketLocation::S3 { .. } = position
     {
         // The objects were left in the bucket.
-        return Ok(Copied { left: named.count(), ..Copied::default() });
+        return Ok(CopyReport { remaining: named.count(), ..CopyReport::default() });
     }
-    copy(&Place::Folder(files.to_owned()), place, files, named).await
+    copy(&BucketLocation::Folder(files.to_owned()), position, files, named).await
 }
 
-async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {
+async fn copy(
+    from: &BucketLocation,
+    to: &BucketLocation,
+    shown: &Path,
+    named: impl Iterator<Item = NamedObject>,
+) -> Result<CopyReport, BackupError> {
     let refused = |error: tollhouse_objects::BucketError| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) };
-    let (from, to) = (Kept::at_if_there(from).map_err(refused)?, Kept::at(to).map_err(refused)?);
-    let mut copied = Copied::default();
+    let (from, to) = (ObjectLayout::at_if_there(from).map_err(refused)?, ObjectLayout::at(to).map_err(refused)?);
+    let mut copied = CopyReport::default();
     for one in named {
         let io = || BackupError::io(path_of(shown, &one.name));
         // A name is never reused for other content, so an existing object is copied again only if it is damaged.

@@ -10,12 +10,12 @@ use std::{
 
 use tokio::{sync::mpsc, task::spawn_blocking};
 use tollhouse_store::{
-    Page, Store, StoreError, Sums, Written,
+    CopyPage, RowSums, Store, StoreError, WrittenRow,
     dump::{DumpError, DumpReader},
-    fill::{Filler, written},
+    import::{Importer, written},
 };
 
-use super::{BackupError, Header, objects::Named};
+use super::{BackupError, Header, objects::NamedObject};
 
 /// Capacity of the channel of pages.
 const PAGES: usize = 4;
@@ -30,7 +30,7 @@ pub struct ReadBack {
     /// Bytes of keys and values.
     pub bytes: u64,
     /// Objects that its rows name, and some that they named while it was written.
-    pub named: BTreeSet<Named>,
+    pub named: BTreeSet<NamedObject>,
 }
 
 /// Reads a whole dump. `named` returns the object that a row names.
@@ -38,16 +38,16 @@ pub struct ReadBack {
 /// # Errors
 ///
 /// The dump is damaged, or the file cannot be read.
-pub async fn read_back(path: &Path, named: fn(&Written) -> Option<Named>) -> Result<ReadBack, BackupError> {
+pub async fn read_back(path: &Path, named: fn(&WrittenRow) -> Option<NamedObject>) -> Result<ReadBack, BackupError> {
     let path = path.to_owned();
     let reading = spawn_blocking(move || {
         let wrong = |source| BackupError::Dump { path: path.clone(), source };
         let mut dump = open(&path)?;
-        let (mut found, mut sums) = (BTreeSet::new(), Sums::default());
+        let (mut found, mut sums) = (BTreeSet::new(), RowSums::default());
         while let Some(page) = dump.next_page().map_err(wrong)? {
             found.extend(written(&page).filter_map(|row| named(&row)));
-            if let Page::End(said) = page {
-                sums = *said;
+            if let CopyPage::End(message) = page {
+                sums = *message;
             }
         }
         let header = serde_json::from_value(dump.header().clone()).map_err(|_| wrong(DumpError::Format))?;
@@ -65,12 +65,12 @@ pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupEr
     let (hand, mut pages) = mpsc::channel(PAGES);
     let path = path.to_owned();
     let reading = spawn_blocking(move || hand_out(path, &hand));
-    let mut filler = Filler::new(Arc::clone(store));
+    let mut filler = Importer::new(Arc::clone(store));
     let filling = async {
         let mut sums = None;
         while let Some(page) = pages.recv().await {
-            if let Page::End(said) = &page {
-                sums = Some(**said);
+            if let CopyPage::End(message) = &page {
+                sums = Some(**message);
             }
             filler.take(page).await?;
         }
@@ -84,7 +84,7 @@ pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupEr
     Ok(filler.settle(&sums).await?)
 }
 
-fn hand_out(path: PathBuf, hand: &mpsc::Sender<Page>) -> Result<(), BackupError> {
+fn hand_out(path: PathBuf, hand: &mpsc::Sender<CopyPage>) -> Result<(), BackupError> {
     let mut dump = open(&path)?;
     while let Some(page) = dump.next_page().map_err(|source| BackupError::Dump { path: path.clone(), source })? {
         if hand.blocking_send(page).is_err() {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use tokio::{sync::mpsc, task::spawn_blocking};
-use tollhouse_store::{Page, Store, StoreError, dump::DumpWriter};
+use tollhouse_store::{CopyPage, Store, StoreError, dump::DumpWriter};
 
 use super::{BackupError, Header};
 
@@ -22,7 +22,7 @@ pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Sen
         let mut dump = DumpWriter::begin(to, &header)?;
         while let Some(page) = pages.blocking_recv() {
             dump.page(&page)?;
-            if let Page::End(_) = page {
+            if let CopyPage::End(_) = page {
                 return Ok(true);
             }
         }

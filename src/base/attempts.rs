@@ -14,8 +14,8 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 
 use super::{
-    penalty::{Admission, Penalties},
-    uses,
+    failure_limiter::{Admission, FailureLimiter},
+    gcra,
 };
 
 /// Maximum number of attempts of a key that wait. Further ones are refused.
@@ -39,7 +39,7 @@ pub enum AttemptError {
 /// Limits the attempts of each key to the failures that the key has left.
 #[derive(Debug)]
 pub struct Attempts<K> {
-    penalties: Arc<Penalties<K>>,
+    penalties: Arc<FailureLimiter<K>>,
     /// The queues of keys that have an attempt open or waiting.
     queues: Mutex<HashMap<K, KeyQueue>>,
 }
@@ -65,13 +65,13 @@ struct Queue {
 impl<K: Hash + Eq + Clone> Attempts<K> {
     /// Counts failed attempts in `penalties`.
     #[must_use]
-    pub fn new(penalties: Penalties<K>) -> Self {
+    pub fn new(penalties: FailureLimiter<K>) -> Self {
         Self { penalties: Arc::new(penalties), queues: Mutex::default() }
     }
 
     /// Returns the counted failures.
     #[must_use]
-    pub fn penalties(&self) -> &Arc<Penalties<K>> {
+    pub fn penalties(&self) -> &Arc<FailureLimiter<K>> {
         &self.penalties
     }
 
@@ -82,10 +82,10 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
     ///
     /// [`AttemptError`].
     pub async fn begin(self: &Arc<Self>, key: K) -> Result<Attempt<K>, AttemptError> {
-        let place = self.enter(key).ok_or(AttemptError::Busy(BUSY))?;
-        let opened = timeout(MAX_WAIT, self.open(&place)).await;
+        let position = self.enter(key).ok_or(AttemptError::Busy(BUSY))?;
+        let opened = timeout(MAX_WAIT, self.open(&position)).await;
         match opened {
-            Ok(Ok(())) => Ok(Attempt { place }),
+            Ok(Ok(())) => Ok(Attempt { position }),
             Ok(Err(wait)) => Err(AttemptError::Failed(wait)),
             Err(_elapsed) => Err(AttemptError::Busy(BUSY)),
         }
@@ -96,19 +96,19 @@ impl<K: Hash + Eq + Clone> Attempts<K> {
     /// # Errors
     ///
     /// How long the key must wait because it has failed too often.
-    async fn open(&self, place: &Place<K>) -> Result<(), Duration> {
-        let _next = place.queue.next.lock().await;
+    async fn open(&self, position: &Place<K>) -> Result<(), Duration> {
+        let _next = position.queue.next.lock().await;
         loop {
             // An attempt that fails is counted before it ends. So reading in this order misses none.
-            let open = place.queue.open.load(Ordering::SeqCst);
-            match self.penalties.admit(&place.key, open, uses::now()) {
+            let open = position.queue.open.load(Ordering::SeqCst);
+            match self.penalties.admit(&position.key, open, gcra::now()) {
                 Admission::Now => break,
                 // An attempt was open, so its end wakes this one.
-                Admission::Later => place.queue.ended.notified().await,
+                Admission::Later => position.queue.ended.notified().await,
                 Admission::Refused(wait) => return Err(wait),
             }
         }
-        place.queue.open.fetch_add(1, Ordering::SeqCst);
+        position.queue.open.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
@@ -154,20 +154,20 @@ impl<K: Hash + Eq + Clone> Drop for Place<K> {
 /// An open attempt. Until it is dropped, it counts as a failure of its key.
 #[derive(Debug)]
 pub struct Attempt<K: Hash + Eq + Clone> {
-    place: Place<K>,
+    position: Place<K>,
 }
 
 impl<K: Hash + Eq + Clone> Attempt<K> {
     /// Records that the attempt failed.
     pub fn fail(self) {
-        self.place.attempts.penalties.count(self.place.key.clone(), uses::now());
+        self.position.attempts.penalties.count(self.position.key.clone(), gcra::now());
     }
 }
 
 impl<K: Hash + Eq + Clone> Drop for Attempt<K> {
     fn drop(&mut self) {
-        self.place.queue.open.fetch_sub(1, Ordering::SeqCst);
-        self.place.queue.ended.notify_one();
+        self.position.queue.open.fetch_sub(1, Ordering::SeqCst);
+        self.position.queue.ended.notify_one();
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
 
     fn attempts(per_minute: u32) -> Arc<Attempts<u32>> {
         let per_minute = NonZeroU32::new(per_minute).unwrap();
-        Arc::new(Attempts::new(Penalties::new(per_minute, Duration::from_secs(60 * 60))))
+        Arc::new(Attempts::new(FailureLimiter::new(per_minute, Duration::from_secs(60 * 60))))
     }
 
     /// Begins an attempt of key 1 in a task, and ends it.
@@ -230,9 +230,9 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn simultaneous_attempts_run_only_until_the_limit_is_reached() {
-        for most in [1, 3, 10] {
-            let attempts = attempts(most);
-            assert_eq!(together(&attempts, true).await, most as usize);
+        for max in [1, 3, 10] {
+            let attempts = attempts(max);
+            assert_eq!(together(&attempts, true).await, max as usize);
             assert!(attempts.begin(1).await.is_err());
             assert!(attempts.begin(2).await.is_ok(), "another key");
             assert!(attempts.queues().is_empty());
@@ -241,10 +241,10 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn simultaneous_attempts_that_succeed_all_run() {
-        for most in [1, 3] {
-            let attempts = attempts(most);
+        for max in [1, 3] {
+            let attempts = attempts(max);
             assert_eq!(together(&attempts, false).await, TOGETHER);
-            assert!(!attempts.penalties().has_failed(&1, uses::now()) && attempts.queues().is_empty());
+            assert!(!attempts.penalties().record_failure(&1, gcra::now()) && attempts.queues().is_empty());
         }
     }
 
@@ -285,10 +285,10 @@ mod tests {
     async fn failure_counted_while_an_attempt_waits_refuses_it() {
         let attempts = attempts(2);
         let open = attempts.begin(1).await.unwrap();
-        attempts.penalties().count(1, uses::now());
+        attempts.penalties().count(1, gcra::now());
         let waiting = spawn_attempt(&attempts);
         entered(&attempts, 2).await;
-        attempts.penalties().count(1, uses::now());
+        attempts.penalties().count(1, gcra::now());
         drop(open);
         assert_eq!(ends(waiting).await.unwrap(), Err(AttemptError::Failed(Duration::from_secs(30))));
         assert!(attempts.queues().is_empty());
@@ -298,10 +298,10 @@ mod tests {
     async fn attempts_do_not_wait_forever() {
         let attempts = attempts(1);
         let open = attempts.begin(1).await.unwrap();
-        let begun = Instant::now();
+        let started = Instant::now();
         let results = ends(join_all((0..3).map(|_| spawn_attempt(&attempts)))).await;
         assert!(results.into_iter().all(|result| result.unwrap() == Err(AttemptError::Busy(BUSY))));
-        assert!((MAX_WAIT..MAX_WAIT + BUSY).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!((MAX_WAIT..MAX_WAIT + BUSY).contains(&started.elapsed()), "{:?}", started.elapsed());
         drop(open);
         assert!(attempts.begin(1).await.is_ok());
         assert!(attempts.queues().is_empty());
@@ -313,9 +313,9 @@ mod tests {
         let open = attempts.begin(1).await.unwrap();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| spawn_attempt(&attempts)).collect();
         entered(&attempts, MAX_WAITING + 1).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(attempts.begin(1).await.map(drop), Err(AttemptError::Busy(BUSY)));
-        assert_eq!(begun.elapsed(), Duration::ZERO, "it is refused at once");
+        assert_eq!(started.elapsed(), Duration::ZERO, "it is refused at once");
         assert!(attempts.begin(2).await.is_ok(), "another key");
         drop(open);
         assert!(ends(join_all(waiting)).await.into_iter().all(|result| result.unwrap().is_ok()));

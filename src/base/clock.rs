@@ -59,23 +59,23 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// A source of wall-clock time.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 /// The source of a clock's time.
 #[derive(Debug, Clone, Default)]
-enum Source {
+enum ClockSource {
     /// This machine's clock.
     #[default]
     System,
     /// A time set by a test.
     Fixed(Arc<AtomicU64>),
     /// The last time reported by another clock and when it was read. Until then, this machine's clock.
-    Others(Arc<RwLock<Option<Said>>>),
+    Others(Arc<RwLock<Option<RemoteTime>>>),
 }
 
 /// A time reported by another clock, and the monotonic time at which it was read.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct RemoteTime {
     at: Timestamp,
     read: Instant,
 }
@@ -87,31 +87,31 @@ impl Clock {
     /// Returns a clock that stays at `at` until [`Clock::set`] moves it. For tests.
     #[must_use]
     pub fn fixed(at: Timestamp) -> Self {
-        Self(Source::Fixed(Arc::new(AtomicU64::new(at.0))))
+        Self(ClockSource::Fixed(Arc::new(AtomicU64::new(at.0))))
     }
 
-    /// Returns a clock that follows another one, such as a database's, once [`Clock::follow`] has been called. Changes
+    /// Returns a clock that follows another one, such as a database's, once [`Clock::follow_remote`] has been called. Changes
     /// to this machine's clock do not move it after that.
     #[must_use]
     pub fn following() -> Self {
-        Self(Source::Others(Arc::default()))
+        Self(ClockSource::Others(Arc::default()))
     }
 
     /// Sets this clock to another one that reported `there` in answer to a query sent at `asked` and answered now. Does
     /// nothing if this clock does not follow another, or if its time is within the error of measurement.
-    pub fn follow(&self, there: Timestamp, asked: Instant) {
-        let Source::Others(said) = &self.0 else { return };
-        let (took, before) = (asked.elapsed(), self.now());
-        let least = Timestamp(before.0.saturating_sub(millis(took + SLACK)));
-        let mut said = said.write().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none() || !(least..=before.plus(SLACK)).contains(&there) {
-            *said = Some(Said { at: there, read: asked + took / 2 });
+    pub fn follow_remote(&self, there: Timestamp, request: Instant) {
+        let ClockSource::Others(message) = &self.0 else { return };
+        let (elapsed, before) = (request.elapsed(), self.now());
+        let least = Timestamp(before.0.saturating_sub(millis(elapsed + SLACK)));
+        let mut message = message.write().unwrap_or_else(PoisonError::into_inner);
+        if message.is_none() || !(least..=before.plus(SLACK)).contains(&there) {
+            *message = Some(RemoteTime { at: there, read: request + elapsed / 2 });
         }
     }
 
     /// Moves a fixed clock. Does nothing to any other.
     pub fn set(&self, at: Timestamp) {
-        if let Source::Fixed(fixed) = &self.0 {
+        if let ClockSource::Fixed(fixed) = &self.0 {
             fixed.store(at.0, Ordering::SeqCst);
         }
     }
@@ -120,12 +120,12 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
-            Source::Others(said) => match *said.read().unwrap_or_else(PoisonError::into_inner) {
-                Some(Said { at, read }) => at.plus(read.elapsed()),
+            ClockSource::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
+            ClockSource::Others(message) => match *message.read().unwrap_or_else(PoisonError::into_inner) {
+                Some(RemoteTime { at, read }) => at.plus(read.elapsed()),
                 None => system(),
             },
-            Source::System => system(),
+            ClockSource::System => system(),
         }
     }
 }
@@ -146,26 +146,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn following_clock_goes_by_what_it_was_told_and_stays_where_it_may_be_right() {
+    fn following_clock_goes_by_what_it_was_reported_and_stays_where_it_may_be_right() {
         let clock = Clock::following();
         assert!(clock.now().0.abs_diff(system().0) < 60_000, "nobody has told it yet");
         let there = Timestamp(1_800_000_000_000);
-        clock.follow(there, Instant::now());
+        clock.follow_remote(there, Instant::now());
         let is_at = |at: Timestamp| {
             let now = clock.now();
             assert!((at.0..at.0 + 60_000).contains(&now.0), "{now} in place of {at}");
         };
         is_at(there);
         // Within the round-trip time, the new reading is no better than the one before.
-        let asked = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
-        clock.follow(Timestamp(there.0 - 5_000), asked);
+        let request = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        clock.follow_remote(Timestamp(there.0 - 5_000), request);
         is_at(there);
         for moved in [there.plus_millis(86_400_000), Timestamp(there.0 - 86_400_000)] {
-            clock.follow(moved, Instant::now());
+            clock.follow_remote(moved, Instant::now());
             is_at(moved);
         }
         for other in [Clock::default(), Clock::fixed(there)] {
-            other.follow(there.plus_millis(86_400_000), Instant::now());
+            other.follow_remote(there.plus_millis(86_400_000), Instant::now());
             assert!(other.now() < there.plus_millis(86_400_000));
         }
     }

@@ -73,16 +73,16 @@ pub fn with_text_at(text: &[u8], path: &[&str]) -> Result<Value, Error> {
         return serde_json::from_slice(text);
     };
     let mut value: Value = serde_json::from_slice(&rest)?;
-    let place = path.iter().try_fold(&mut value, |value, name| value.get_mut(*name));
-    if let Some(place) = place {
-        *place = json.get().into();
+    let position = path.iter().try_fold(&mut value, |value, name| value.get_mut(*name));
+    if let Some(position) = position {
+        *position = json.get().into();
     }
     Ok(value)
 }
 
 /// Iterates over the numbers of a JSON text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    places(text).map(move |place| &text[place])
+    places(text).map(move |position| &text[position])
 }
 
 /// Iterates over the positions of the numbers in a JSON text.
@@ -119,11 +119,11 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
 fn indexed(json: &RawValue) -> Result<(Value, Vec<&str>), Error> {
     let text = json.get();
     let (mut numbers, mut indexed, mut end) = (vec![], String::with_capacity(text.len()), 0);
-    for place in places(text.as_bytes()) {
-        indexed.push_str(&text[end..place.start]);
+    for position in places(text.as_bytes()) {
+        indexed.push_str(&text[end..position.start]);
         indexed.push_str(&numbers.len().to_string());
-        end = place.end;
-        numbers.push(&text[place]);
+        end = position.end;
+        numbers.push(&text[position]);
     }
     indexed.push_str(&text[end..]);
     Ok((serde_json::from_str(&indexed)?, numbers))
@@ -201,10 +201,10 @@ mod tests {
     fn numbers_keep_their_text_and_the_rest_is_written_like_a_value() {
         for number in CHANGED {
             let text = format!("{{ \"a\\\"1\" : [ {number} , \"2 \\u00e9\", {{\"b\":{number}}},\n null ], \"c\": {number} }}");
-            let wanted = format!("{{\"a\\\"1\":[{number},\"2 é\",{{\"b\":{number}}},null],\"c\":{number}}}");
-            assert_eq!(compact(raw(&text)).unwrap(), wanted);
-            assert_eq!(compact(raw(&wanted)).unwrap(), wanted);
-            assert_eq!(compact(raw(&pretty(&text).unwrap())).unwrap(), wanted);
+            let requested = format!("{{\"a\\\"1\":[{number},\"2 é\",{{\"b\":{number}}},null],\"c\":{number}}}");
+            assert_eq!(compact(raw(&text)).unwrap(), requested);
+            assert_eq!(compact(raw(&requested)).unwrap(), requested);
+            assert_eq!(compact(raw(&pretty(&text).unwrap())).unwrap(), requested);
             assert_eq!(compact(raw(number)).unwrap(), number);
         }
         for text in ["{}", "[]", "\"7\"", "[[],{}]", "{\"a\":[1,-2.5,{\"b\":0}],\"c\":\"\\\\\"}"] {

@@ -4,26 +4,26 @@
 #![warn(missing_docs)]
 
 pub mod amounts;
-pub mod aside;
 pub mod attempts;
-pub mod behalf;
-pub mod causes;
+pub mod cache;
+pub mod check_report;
 pub mod clock;
+pub mod clock_steadiness;
 #[cfg(test)]
 pub(crate) mod counted;
+pub mod cpu_share;
+pub mod deserialize_error;
+pub mod error_chain;
 pub mod exact;
-pub mod flaws;
-pub mod folder;
+pub mod failure_limiter;
+pub mod fair_queue;
+pub mod forwarded_for;
+pub mod fsync_dir;
+pub mod gcra;
 pub mod id;
+pub mod invisible_chars;
 pub mod lexer;
-pub mod misfit;
-pub mod penalty;
+pub mod offload;
 pub mod piles;
-pub mod queues;
-pub mod rate;
-pub mod ready;
-pub mod share;
-pub mod steady;
-pub mod unseen;
-pub mod uses;
-pub mod when;
+pub mod rate_limit;
+pub mod time_param;

@@ -51,14 +51,14 @@ impl<'a> Content<'a> {
             return Self::Nothing;
         }
         let content_type = content_type(headers).unwrap_or(JSON);
-        let media_type = essence(content_type);
+        let media_type = mime_essence(content_type);
         if is_json(&media_type)
             && let Ok(json) = serde_json::from_slice(bytes)
         {
             return Self::Json { media_type, json };
         }
         // Invalid JSON is a text too.
-        let is_text = media_type.starts_with("text/") && in_utf8(content_type) || is_json(&media_type);
+        let is_text = media_type.starts_with("text/") && to_utf8(content_type) || is_json(&media_type);
         match str::from_utf8(bytes) {
             Ok(text) if is_text => Self::Text { media_type, text },
             _ => Self::Bytes { media_type, bytes },
@@ -81,19 +81,19 @@ pub fn bodiless(status: u16) -> bool {
 
 /// Returns whether a content type is JSON, as defined by the MIME Sniffing Standard.
 #[must_use]
-pub fn says_json(content_type: &str) -> bool {
-    is_json(&essence(content_type))
+pub fn is_json_type(content_type: &str) -> bool {
+    is_json(&mime_essence(content_type))
 }
 
 /// Returns the content type among headers.
 #[must_use]
 pub fn content_type(headers: &[(String, String)]) -> Option<&str> {
-    let said = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, value)| value.as_str());
-    said.filter(|said| !said.trim().is_empty())
+    let message = headers.iter().rfind(|(name, _)| name.eq_ignore_ascii_case("content-type")).map(|(_, value)| value.as_str());
+    message.filter(|message| !message.trim().is_empty())
 }
 
 /// Returns `type/subtype` in lower case.
-fn essence(content_type: &str) -> Cow<'_, str> {
+fn mime_essence(content_type: &str) -> Cow<'_, str> {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if essence.bytes().any(|byte| byte.is_ascii_uppercase()) { Cow::Owned(essence.to_ascii_lowercase()) } else { Cow::Borrowed(essence) }
 }
@@ -103,7 +103,7 @@ fn is_json(essence: &str) -> bool {
 }
 
 /// Returns whether the charset is compatible with UTF-8 or missing.
-fn in_utf8(content_type: &str) -> bool {
+fn to_utf8(content_type: &str) -> bool {
     let charset = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut charset = charset.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     charset.next().is_none_or(|(_, charset)| {
@@ -145,7 +145,7 @@ mod tests {
             (Some("text/plain"), b"\xed\xa0\x80", "bytes text/plain"),
             (Some("image/png"), b"{}", "bytes image/png"),
         ];
-        for (content_type, body, wanted) in cases {
+        for (content_type, body, requested) in cases {
             let answer = answer(200, *content_type, body);
             let found = match Content::of(&answer) {
                 Content::Json { json, .. } => format!("json {}", json.get()),
@@ -156,7 +156,7 @@ mod tests {
                 }
                 Content::Nothing => "nothing".to_owned(),
             };
-            assert_eq!(found, *wanted, "{content_type:?}");
+            assert_eq!(found, *requested, "{content_type:?}");
         }
         assert!(matches!(Content::of(&answer(204, None, b"")), Content::Nothing));
     }

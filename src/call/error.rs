@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_base::share::OverShare;
+use tollhouse_base::cpu_share::OverCpuShare;
 use tollhouse_money::{
-    Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed, StoredAnswer, Unanswered,
+    NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, RunLimitReached, SettleError, StoredAnswer, Unanswered,
+    X402Challenge,
 };
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
 use tollhouse_store::StoreError;
-use tollhouse_tool::{Mismatch, Slug, Unreadable};
+use tollhouse_tool::{Mismatch, PortabilityIssue, Slug};
 
 /// Error code in records of calls whose handler reported a failure itself: by an error status, or by `isError` in MCP
 /// blocks.
@@ -57,13 +58,13 @@ pub enum CallError {
     Input(#[source] Mismatch),
     /// There is no payment, or it does not admit the call. Carries the challenge.
     #[error("{}", .0.error)]
-    PaymentRequired(Arc<Challenge>),
+    PaymentRequired(Arc<X402Challenge>),
     /// The payment bought something else. Carries a challenge for fronts whose clients pay when they get one.
     #[error("{}", Refusal::Reused)]
-    PaymentReused(Arc<Challenge>),
+    PaymentReused(Arc<X402Challenge>),
     /// The named quote is not valid. Carries a valid one.
-    #[error("{why}")]
-    Quote { why: QuoteRefusal, current: Box<QuoteDocument> },
+    #[error("{reason}")]
+    Quote { reason: QuoteRefusal, current: Box<QuoteDocument> },
     #[error("{}", Refusal::Misnamed)]
     PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
@@ -87,9 +88,9 @@ pub enum CallError {
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
     FacilitatorUnavailable(String),
     #[error(transparent)]
-    OverShare(#[from] OverShare),
+    OverShare(#[from] OverCpuShare),
     #[error(transparent)]
-    Slowed(Slowed),
+    Slowed(RunLimitReached),
     #[error("{}", Refusal::GasSpent { wait: *retry_after })]
     GasSpent { retry_after: Duration },
     #[error("{}", Refusal::CreditFrozen)]
@@ -111,12 +112,12 @@ pub enum CallError {
     #[error("result does not fit the tool's outputSchema: {0}")]
     Output(#[source] Mismatch),
     #[error("result is no JSON that others can read: {0}")]
-    Unreadable(Unreadable),
+    Unreadable(PortabilityIssue),
     #[error(transparent)]
     Stopped(StopReason),
     /// The handler ran, but its payment was not settled. Nothing was taken.
     #[error("{}", .0.error)]
-    SettlementRefused(Arc<Challenge>),
+    SettlementRefused(Arc<X402Challenge>),
     /// It is unknown whether money moved.
     #[error("settlement was not confirmed")]
     SettlementUnknown(PaymentId),
@@ -163,7 +164,7 @@ impl CallError {
     }
 
     /// Converts the refusal of a payment. `challenge` builds a challenge with a reason.
-    pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> Challenge) -> Self {
+    pub(super) fn refused(refusal: Refusal, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
         match refusal {
             // The reason is an x402 code. The message is the host's own, whoever found the problem.
             Refusal::Invalid { reason, message } => Self::PaymentRequired(Arc::new(challenge(&reason).explained(&message))),
@@ -186,17 +187,17 @@ impl CallError {
             Refusal::NoMoreRuns { payment, receipt } => Self::NoMoreRuns { payment, receipt },
             Refusal::Reorganized(payment) => Self::SettlementUnknown(payment),
             Refusal::KeyRequired => Self::KeyRequired,
-            Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
+            Refusal::FacilitatorUnavailable(cause) => Self::FacilitatorUnavailable(cause),
             Refusal::Store(error) => Self::Store(error),
         }
     }
 
     /// Converts the failure of a settlement. `challenge` builds a challenge with a reason.
-    pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> Challenge) -> Self {
+    pub(super) fn unsettled(error: SettleError, challenge: impl FnOnce(&str) -> X402Challenge) -> Self {
         match error {
             SettleError::Refused { reason, message, .. } if reason == NOT_SERVED => Self::FacilitatorUnavailable(message),
             SettleError::Refused { reason, notice, .. } => {
-                Self::SettlementRefused(Arc::new(Challenge { failed: notice, ..challenge(&reason) }))
+                Self::SettlementRefused(Arc::new(X402Challenge { failed: notice, ..challenge(&reason) }))
             }
             SettleError::Unknown { payment } => Self::SettlementUnknown(payment),
             SettleError::Store(error) => Self::Store(error),

@@ -4,7 +4,7 @@
 //! are written after the answers ([`super::WriteBehind`]).
 
 mod keep;
-mod place;
+mod position;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -21,25 +21,25 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{CallId, EndpointId, ReceiptId, RequestId},
 };
-use tollhouse_event::feed::{Crowded, Feed, Follower};
+use tollhouse_event::feed::{Feed, Follower, TooManyFollowers};
 use tollhouse_money::receipt;
 use tollhouse_protocol::Tier;
 use tollhouse_store::{
-    Batch, Ended, Range, Store, Table,
+    Batch, Range, Store, Table, TerminatedText,
     pack::{Item, Pack, packs},
     schema,
 };
 use tollhouse_tool::MicroUsd;
 
 pub use self::{
-    place::CallPlace,
-    read::{CallPage, CallQuery, Ending},
+    position::CallPosition,
+    read::{CallPage, CallQuery, OutcomeFilter},
 };
 
 const CALLS: Table<Key, Pack> = schema::CALLS.holding();
 
 /// The tool, the time, and a unique name and number for packs of the same time.
-type Key = (Ended<EndpointId>, Timestamp, RequestId, u32);
+type Key = (TerminatedText<EndpointId>, Timestamp, RequestId, u32);
 
 /// The calls of a pack ended within one period of this length, counted from 1970. So a search by time reads no packs of
 /// other periods.
@@ -80,7 +80,8 @@ pub struct CallRecord {
     /// The stack of a thrown error in the source of its version, innermost first: `tool:/SLUG/VERSION:LINE:COLUMN`.
     /// Empty if it did not throw.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub thrown_at: Vec<String>,
+    #[serde(rename = "thrownAt")]
+    pub throw_position: Vec<String>,
     /// Whether money moved.
     pub charged: Charge,
     /// Its price, charged or not.
@@ -89,7 +90,7 @@ pub struct CallRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
     /// The means of payment.
-    pub payment: receipt::Kind,
+    pub payment: receipt::PaymentKind,
     /// Duration from its start to its answer, including waiting and settling.
     pub duration_ms: f64,
     /// The handler's processor time. `None` if no handler ran in the sandbox.
@@ -159,25 +160,25 @@ pub struct History {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: HistorySettings,
-    feed: Arc<Feed<Arc<Placed>>>,
+    feed: Arc<Feed<Arc<StoredCall>>>,
     /// Number of stored calls of recently called tools. `None` if not counted yet.
     counts: Mutex<HashMap<EndpointId, Option<u64>>>,
 }
 
 /// A call and its position.
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct StoredCall {
     /// The position after which to continue.
-    pub place: CallPlace,
+    pub position: CallPosition,
     /// The call.
     pub call: CallRecord,
 }
 
 /// The calls of one batch and tool that are being stored.
 #[derive(Debug)]
-pub(super) struct Chapter {
+pub(super) struct CallBatch {
     endpoint: EndpointId,
-    calls: Vec<Placed>,
+    calls: Vec<StoredCall>,
 }
 
 impl fmt::Debug for History {
@@ -195,7 +196,7 @@ impl History {
     }
 
     /// Returns the rows that store `calls`, and the calls to announce after the commit.
-    pub(super) fn stored(calls: Vec<(EndpointId, CallRecord)>) -> (Batch, Vec<Chapter>) {
+    pub(super) fn stored(calls: Vec<(EndpointId, CallRecord)>) -> (Batch, Vec<CallBatch>) {
         let mut batch = Batch::new();
         let mut by_endpoint = HashMap::<EndpointId, Vec<CallRecord>>::new();
         for (endpoint, call) in calls {
@@ -203,13 +204,13 @@ impl History {
         }
         // Distinguishes packs of the same time by different writers.
         let name = RequestId::generate();
-        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| chapter(endpoint, calls, &name, &mut batch)).collect();
+        let chapters = by_endpoint.into_iter().map(|(endpoint, calls)| batch_rows(endpoint, calls, &name, &mut batch)).collect();
         (batch, chapters)
     }
 
     /// Counts committed calls, and notifies followers.
-    pub(super) fn announce(&self, chapters: Vec<Chapter>) {
-        for Chapter { endpoint, calls } in chapters {
+    pub(super) fn announce(&self, chapters: Vec<CallBatch>) {
+        for CallBatch { endpoint, calls } in chapters {
             let more = calls.len() as u64;
             self.counts().entry(endpoint.clone()).or_default().iter_mut().for_each(|count| *count += more);
             for call in calls {
@@ -222,8 +223,8 @@ impl History {
     ///
     /// # Errors
     ///
-    /// [`Crowded`].
-    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<Placed>>, Crowded> {
+    /// [`TooManyFollowers`].
+    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<StoredCall>>, TooManyFollowers> {
         self.feed.follow(endpoint.as_str())
     }
 
@@ -238,12 +239,12 @@ impl History {
 }
 
 /// Groups the calls of a tool into packs, each at the time of its last call.
-fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, batch: &mut Batch) -> Chapter {
+fn batch_rows(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, batch: &mut Batch) -> CallBatch {
     calls.sort_by_key(|call| call.at);
     let values: Vec<_> = calls.iter().map(|call| serde_json::to_vec(call).expect("a call has text keys")).collect();
     let items: Vec<_> = values.iter().map(|value| Item { name: b"", value }).collect();
     let mut rest = items.as_slice();
-    let together = calls.chunk_by(|one, next| end_of_pack(one.at) == end_of_pack(next.at)).map(<[_]>::len);
+    let together = calls.chunk_by(|one, next| pack_end(one.at) == pack_end(next.at)).map(<[_]>::len);
     let packed = together.flat_map(|count| {
         let (some, behind) = rest.split_at(count);
         rest = behind;
@@ -255,17 +256,19 @@ fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, b
     for (part, (count, pack)) in (0_u32..).zip(packed) {
         let some: Vec<_> = rest.by_ref().take(count).collect();
         let last = some.last().map_or(Timestamp(0), |call| call.at);
-        batch.put(&CALLS, &(Ended(endpoint.clone()), last, name.clone(), part), &pack);
-        placed.extend((0..).zip(some).map(|(number, call)| Placed { place: CallPlace::within(last, name.clone(), part, number), call }));
+        batch.put(&CALLS, &(TerminatedText(endpoint.clone()), last, name.clone(), part), &pack);
+        placed.extend(
+            (0..).zip(some).map(|(number, call)| StoredCall { position: CallPosition::within(last, name.clone(), part, number), call }),
+        );
     }
-    Chapter { endpoint, calls: placed }
+    CallBatch { endpoint, calls: placed }
 }
 
 /// Returns the end of the period of `at`. Calls that ended before `at` are in packs before it.
-fn end_of_pack(at: Timestamp) -> Timestamp {
+fn pack_end(at: Timestamp) -> Timestamp {
     Timestamp((at.0 / PACK_MS + 1).saturating_mul(PACK_MS))
 }
 
 fn all_of(endpoint: &EndpointId) -> Range<Key> {
-    CALLS.under(&Ended(endpoint.clone()))
+    CALLS.under(&TerminatedText(endpoint.clone()))
 }

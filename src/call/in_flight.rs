@@ -8,20 +8,20 @@ use std::{
 };
 
 use tokio::{sync::watch, time::Instant};
-use tollhouse_money::{Ended, Gate, PaymentId};
+use tollhouse_money::{HeldPaymentEnd, PaymentId, Payments};
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
-    done::{Done, Shared},
+    completed::{CompletedCall, SharedResult},
     error::{CallError, PaidFailure},
 };
 
 /// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
-pub(super) const JOIN_PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Returns how long to wait for another replica's call of a tool with the time limit `wall_ms`.
-pub(super) fn patience(wall_ms: u64) -> Duration {
-    Duration::from_millis(wall_ms) + JOIN_PATIENCE
+pub(super) fn timeout(wall_ms: u64) -> Duration {
+    Duration::from_millis(wall_ms) + JOIN_TIMEOUT
 }
 
 /// First and maximum interval between two lookups of a payment that another replica runs. The interval doubles in
@@ -29,12 +29,12 @@ pub(super) fn patience(wall_ms: u64) -> Duration {
 const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
 /// Sends the outcome of the call once.
-type End = watch::Sender<Option<Shared>>;
+type EndReceiver = watch::Sender<Option<SharedResult>>;
 
 /// A call that others can join.
 #[derive(Debug, Clone)]
-pub(super) struct Joinable {
-    pub(super) end: End,
+pub(super) struct JoinableCall {
+    pub(super) end: EndReceiver,
     /// Whether nobody waits for it any more and it is being stopped. Later requests wait for that and start again.
     is_abandoned: bool,
 }
@@ -43,29 +43,29 @@ pub(super) struct Joinable {
 #[derive(Debug)]
 pub(super) enum JoinEnd {
     /// The outcome of the call.
-    Shared(Shared),
+    Shared(SharedResult),
     /// It was stopped for its own caller, and its payment was released. The same payment can buy another run.
     Abandoned,
 }
 
 /// The payments whose calls are in flight in this process.
 #[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<PaymentId, Joinable>>);
+pub(super) struct InFlight(Mutex<HashMap<PaymentId, JoinableCall>>);
 
 impl InFlight {
     /// Lets others join the call of `payment` until the returned value is dropped.
-    pub(super) fn track(&self, payment: &PaymentId) -> Tracked<'_> {
-        let end = End::new(None);
-        self.calls().insert(payment.clone(), Joinable { end: end.clone(), is_abandoned: false });
-        Tracked { in_flight: self, payment: payment.clone(), end }
+    pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
+        let end = EndReceiver::new(None);
+        self.calls().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
+        TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
 
     /// Waits for the call of the payment, and shares its outcome. A call of this process is awaited without limit, one
-    /// of another replica for `patience`. If that one was charged before its run and fails, this request fails with it:
+    /// of another replica for `timeout`. If that one was charged before its run and fails, this request fails with it:
     /// it begins no run of its own, which would use up one of the payment's runs.
-    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> JoinEnd {
+    pub(super) async fn join(&self, payments: &Payments, payment: &PaymentId, timeout: Duration) -> JoinEnd {
         enter(Stage::Join);
-        let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
+        let (started, (mut poll, max_len)) = (Instant::now(), JOIN_POLL);
         let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
         // Number of runs that had ended without an answer when the payment was first looked up.
         let mut failed_before = None::<u32>;
@@ -83,30 +83,30 @@ impl InFlight {
                     None => failed(CallError::Internal),
                 };
             }
-            match gate.ended(payment).await {
-                Ok(Ended::Answer(answer)) => return JoinEnd::Shared(Ok(Done::paid(payment.clone(), answer))),
-                Ok(Ended::Lost) => return failed(CallError::AnswerLost(payment.clone())),
-                Ok(Ended::Without) => return failed(CallError::Joined(payment.clone())),
-                Ok(Ended::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
-                Ok(Ended::NotYet) => _ = failed_before.get_or_insert(0),
-                Ok(Ended::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
-                Ok(Ended::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
+            match payments.ended(payment).await {
+                Ok(HeldPaymentEnd::Answer(answer)) => return JoinEnd::Shared(Ok(CompletedCall::paid(payment.clone(), answer))),
+                Ok(HeldPaymentEnd::Lost) => return failed(CallError::AnswerLost(payment.clone())),
+                Ok(HeldPaymentEnd::Without) => return failed(CallError::Joined(payment.clone())),
+                Ok(HeldPaymentEnd::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
+                Ok(HeldPaymentEnd::NotYet) => _ = failed_before.get_or_insert(0),
+                Ok(HeldPaymentEnd::Running { failed_runs }) => _ = failed_before.get_or_insert(failed_runs),
+                Ok(HeldPaymentEnd::Owed { failed_runs, unanswered }) if failed_before.is_some_and(|before| failed_runs > before) => {
                     return failed(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: None })));
                 }
                 // Its host died, or had no room for it. The same payment buys another run.
-                Ok(Ended::Owed { .. }) => return JoinEnd::Abandoned,
+                Ok(HeldPaymentEnd::Owed { .. }) => return JoinEnd::Abandoned,
                 Err(error) => return failed(error.into()),
             }
-            if began.elapsed() > patience {
+            if started.elapsed() > timeout {
                 return failed(CallError::Joined(payment.clone()));
             }
             tokio::time::sleep(poll).await;
-            poll = longest.min(poll * 2);
+            poll = max_len.min(poll * 2);
         }
     }
 
     /// Returns once no joined request waits for the call and none can join it.
-    pub(super) async fn left(&self, payment: &PaymentId) {
+    pub(super) async fn remaining(&self, payment: &PaymentId) {
         loop {
             let end = match self.calls().get_mut(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
@@ -120,26 +120,26 @@ impl InFlight {
         }
     }
 
-    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, Joinable>> {
+    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, JoinableCall>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A call that others can join. Those who joined keep the last outcome that was sent.
-pub(super) struct Tracked<'a> {
+pub(super) struct TrackedCall<'a> {
     in_flight: &'a InFlight,
     payment: PaymentId,
-    end: End,
+    end: EndReceiver,
 }
 
-impl Tracked<'_> {
+impl TrackedCall<'_> {
     /// Sends the outcome to everyone who joined.
-    pub(super) fn end(self, ended: Shared) {
+    pub(super) fn end(self, ended: SharedResult) {
         self.end.send_replace(Some(ended));
     }
 }
 
-impl Drop for Tracked<'_> {
+impl Drop for TrackedCall<'_> {
     fn drop(&mut self) {
         let mut calls = self.in_flight.calls();
         // If the payment was released, it may have been admitted again, and its next call tracked.

@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tollhouse_base::aside::{aside, length};
-use tollhouse_catalog::Live;
+use tollhouse_base::offload::{length, run_blocking};
+use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::{
     binding,
     receipt::{canonical, request_hash},
 };
-use tollhouse_tool::{Mismatch, Runs, TextReader, depth, parse_json};
+use tollhouse_tool::{EndpointCode, Mismatch, TextReader, depth, parse_json};
 
-use super::{CallError, digits::told_apart};
+use super::{CallError, fingerprint::fingerprint_bytes};
 
 /// Maximum number of fields in a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;
@@ -36,27 +36,32 @@ pub struct Parsed {
 
 impl Input {
     /// Parses the input, and hashes the request. Does not validate it, since the payment comes before the schema.
-    pub(super) async fn read(self, live: &Live) -> Result<(Parsed, String), CallError> {
+    pub(super) async fn read(self, live: &LiveEndpoint) -> Result<(Parsed, String), CallError> {
         let read = |input: Self| {
             let parsed = input.parse(live)?;
             let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
-            Ok((parsed.kept(live), hash))
+            Ok((parsed.retain_for(live), hash))
         };
-        aside(self.work(live), || read(self)).await
+        run_blocking(self.work(live), || read(self)).await
     }
 
     /// Does the same for a paid request, and also returns the binding of the payment.
-    pub(super) async fn read_bound(self, live: &Live, method: &str, query: Option<&str>) -> Result<(Parsed, String, String), CallError> {
+    pub(super) async fn read_bound(
+        self,
+        live: &LiveEndpoint,
+        method: &str,
+        query: Option<&str>,
+    ) -> Result<(Parsed, String, String), CallError> {
         let read = |input: Self| {
             let in_query = matches!(input, Self::Query(_));
             let parsed = input.parse(live)?;
             let canonical = canonical(&parsed.value);
             let hash = request_hash(live.endpoint.id.as_str(), &canonical);
-            let body = if in_query { None } else { Some(told_apart(&parsed.text, &canonical)) };
+            let body = if in_query { None } else { Some(fingerprint_bytes(&parsed.text, &canonical)) };
             let binding = binding(live.endpoint.slug.as_str(), method, query, body);
-            Ok((parsed.kept(live), hash, binding))
+            Ok((parsed.retain_for(live), hash, binding))
         };
-        aside(self.work(live), || read(self)).await
+        run_blocking(self.work(live), || read(self)).await
     }
 
     /// Returns the binding of a payment for a request with this input, whatever the tool's current state. `None` if
@@ -65,13 +70,13 @@ impl Input {
         let read = |input: Self| {
             let Self::Body(text) = input else { return Some(binding(slug, method, query, None)) };
             let (value, text) = from_body(text).ok()?;
-            Some(binding(slug, method, query, Some(told_apart(&text, &canonical(&value)))))
+            Some(binding(slug, method, query, Some(fingerprint_bytes(&text, &canonical(&value)))))
         };
-        aside(self.bytes(), || read(self)).await
+        run_blocking(self.bytes(), || read(self)).await
     }
 
     /// Estimates the work of parsing, in bytes. A query is parsed with the schema.
-    fn work(&self, live: &Live) -> usize {
+    fn work(&self, live: &LiveEndpoint) -> usize {
         match self {
             Self::Body(_) => self.bytes(),
             Self::Query(_) => self.bytes() + length(&live.endpoint.input_schema),
@@ -86,7 +91,7 @@ impl Input {
         }
     }
 
-    fn parse(self, live: &Live) -> Result<Parsed, CallError> {
+    fn parse(self, live: &LiveEndpoint) -> Result<Parsed, CallError> {
         let limits = &live.endpoint.limits;
         let (value, text) = match self {
             Self::Body(body) if body.len() as u64 > limits.input_bytes => {
@@ -109,8 +114,8 @@ impl Input {
 
 impl Parsed {
     /// Drops the value if the handler parses the text itself.
-    fn kept(self, live: &Live) -> Self {
-        if live.runs == Runs::Js { Self { value: Value::Null, ..self } } else { self }
+    fn retain_for(self, live: &LiveEndpoint) -> Self {
+        if live.runs == EndpointCode::Js { Self { value: Value::Null, ..self } } else { self }
     }
 
     /// Returns the input if it matches the schema, as far as the host can tell.

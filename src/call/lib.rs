@@ -10,27 +10,27 @@
 
 #![warn(missing_docs)]
 
-mod bought;
+mod completed;
 mod content;
-mod desk;
-mod digits;
-mod done;
-mod dry;
+mod dry_run;
 mod error;
+mod fingerprint;
 mod history;
 mod in_flight;
 mod input;
 mod metrics;
 mod new_call;
 mod paid_before;
+mod quote_desk;
 mod quoted;
 mod receipts;
 mod register;
+mod replay;
 mod request;
 pub mod run;
+mod running_call;
 #[cfg(test)]
 mod tests;
-mod under_way;
 mod with_payment;
 mod write_behind;
 
@@ -44,14 +44,14 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tollhouse_account::builder::Builders;
 use tollhouse_base::{
-    aside::still_asked,
     clock::Clock,
+    cpu_share::CpuShares,
     id::{CallId, ReceiptId},
-    share::Shares,
+    offload::still_asked,
 };
-use tollhouse_capability::Till;
-use tollhouse_catalog::{Catalog, Live};
-use tollhouse_money::Seen;
+use tollhouse_capability::MeteredCharge;
+use tollhouse_catalog::{Catalog, LiveEndpoint};
+use tollhouse_money::SeenPayment;
 use tollhouse_replica::Replica;
 use tollhouse_store::StoreError;
 use tollhouse_telemetry as telemetry;
@@ -59,37 +59,38 @@ use tollhouse_telemetry::{Stage, enter};
 use tollhouse_tool::{Availability, Owner};
 
 pub use self::{
-    bought::Asked,
-    content::{Content, bodiless, chosen_headers, content_type, json_bytes, says_json},
-    desk::{DeskParts, QuoteDesk, QuoteError},
-    done::Done,
-    dry::DryRun,
+    completed::CompletedCall,
+    content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
+    dry_run::DryRun,
     error::{CallError, ERROR_STATUS, PaidCause, PaidFailure},
-    history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
+    history::{CallPage, CallPosition, CallQuery, CallRecord, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
-    metrics::{Figures, Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
+    metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
+    quote_desk::{DeskParts, QuoteDesk, QuoteError},
     receipts::Receipts,
     register::{Registration, registration_terms},
+    replay::ReplayRequest,
     request::{Call, CalledBy, Progress, RequestHead},
     run::{
-        Counts, ReadinessClient, Runner,
+        EndpointCounts, ReadinessClient, Runner,
         builtin::readiness::{
             check as check_readiness,
             seller::{Method as SellerMethod, SellerError, SellerQuote},
         },
     },
-    under_way::UnderWay,
+    running_call::RunningCall,
     write_behind::{WriteBehind, WriteBehindParts},
 };
 use self::{
-    done::Shared,
+    completed::SharedResult,
     history::Charge,
     in_flight::{InFlight, JoinEnd},
-    new_call::{NewCall, Why},
-    run::{Produced, Tally},
+    new_call::{FailureReason, NewCall},
+    run::{HandlerResult, SandboxCounts},
 };
 pub use tollhouse_money::{
-    Admission, Admit, Closing, Gate, Offered, Quotes, ReceiptFinisher, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps,
+    Admission, Admit, CallTerms, EntryMethod, OfferedPayment, PaymentRequest, Payments, Quotes, ReceiptContext, ReceiptFinisher, Refusal,
+    SettleError, receipt, sale::FeeBps,
 };
 
 /// Returns the code of an error that the caller gets, for the record of a failed call.
@@ -98,13 +99,13 @@ pub type CodeOf = fn(&CallError) -> &'static str;
 /// Performs calls.
 pub struct Calls {
     catalog: Arc<Catalog>,
-    gate: Arc<Gate>,
+    payments: Arc<Payments>,
     builders: Arc<Builders>,
     quotes: Arc<Quotes>,
     runner: Runner,
     write_behind: Arc<WriteBehind>,
     fee: FeeBps,
-    shares: Arc<Shares>,
+    shares: Arc<CpuShares>,
     clock: Clock,
     code: CodeOf,
     replica: Arc<Replica>,
@@ -119,7 +120,7 @@ pub struct CallParts {
     /// The tools.
     pub catalog: Arc<Catalog>,
     /// Admits and settles payments.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// Builders, for registrations.
     pub builders: Arc<Builders>,
     /// Quotes.
@@ -131,7 +132,7 @@ pub struct CallParts {
     /// The host's fee on each sale.
     pub fee: FeeBps,
     /// Each address's use of the processors.
-    pub shares: Arc<Shares>,
+    pub shares: Arc<CpuShares>,
     /// Clock.
     pub clock: Clock,
     /// Returns error codes for records of calls.
@@ -150,10 +151,10 @@ impl Calls {
     /// Constructs the pipeline.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, builders, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
+        let CallParts { catalog, payments, builders, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
         Arc::new(Self {
             catalog,
-            gate,
+            payments,
             builders,
             quotes,
             runner,
@@ -170,7 +171,7 @@ impl Calls {
 
     /// Returns the sandbox's counts per tool.
     #[must_use]
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &SandboxCounts {
         self.runner.tally()
     }
 
@@ -181,7 +182,7 @@ impl Calls {
     /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`],
     /// [`CallError::UnderReview`], [`CallError::TakenDown`]; and [`CallError::Store`] if it is not cached and its
     /// record cannot be read.
-    pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<Live>, CalledBy), CallError> {
+    pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<LiveEndpoint>, CalledBy), CallError> {
         let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
         match live.endpoint.availability() {
@@ -199,7 +200,7 @@ impl Calls {
     /// # Errors
     ///
     /// Why it ended without a result.
-    pub async fn perform(self: &Arc<Self>, call: Call) -> Shared {
+    pub async fn perform(self: &Arc<Self>, call: Call) -> SharedResult {
         self.begin(call, CancellationToken::new(), ()).await
     }
 
@@ -209,15 +210,15 @@ impl Calls {
     /// them is gone. A call that only joined another one cannot be canceled, and is awaited to its end.
     ///
     /// `kept` is dropped when the call has ended.
-    pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, kept: impl Send + 'static) -> UnderWay<Done> {
+    pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, stored: impl Send + 'static) -> RunningCall<CompletedCall> {
         let this = Arc::clone(self);
         let header = |name: &str| call.head.headers.get(name).map(String::as_str);
         let followed = telemetry::follow(header("traceparent"), header("tracestate"));
         // Boxed before it is passed on, so that the task holds only a pointer.
         let work = Box::pin(async move {
             let code = this.code;
-            let ended = followed.during(this.perform_here(call, cancel), |ended| outcome(ended, code)).await;
-            drop(kept);
+            let ended = followed.during(this.run_local(call, cancel), |ended| outcome(ended, code)).await;
+            drop(stored);
             ended
         });
         self.detached(work)
@@ -225,33 +226,33 @@ impl Calls {
 
     /// Runs `work` to its end even if nobody waits for it, and lets a drain wait for it. Separate tasks are spread over
     /// the cores better than calls on their connection's task.
-    fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> UnderWay<T> {
-        UnderWay(self.running.spawn(still_asked(work)))
+    fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> RunningCall<T> {
+        RunningCall(self.running.spawn(still_asked(work)))
     }
 
     /// Returns the number of calls, registrations and dry runs in flight.
     #[must_use]
-    pub fn under_way(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.running.len()
     }
 
     /// Waits until no call is in flight, at most `patience`. Returns true if none is left.
-    pub async fn drain(&self, patience: Duration) -> bool {
+    pub async fn drain(&self, timeout: Duration) -> bool {
         self.running.close();
-        tokio::time::timeout(patience, self.running.wait()).await.is_ok()
+        tokio::time::timeout(timeout, self.running.wait()).await.is_ok()
     }
 
     /// Fails while this host may have stale prices or a wrong clock.
-    fn takes_calls(&self) -> Result<(), Arc<CallError>> {
+    fn is_callable(&self) -> Result<(), Arc<CallError>> {
         if self.replica.is_fenced() {
-            let why = "what other hosts of the store have changed is not heard of".to_owned();
-            return Err(Arc::new(CallError::Store(StoreError::Away(why))));
+            let reason = "what other hosts of the store have changed is not heard of".to_owned();
+            return Err(Arc::new(CallError::Store(StoreError::Away(reason))));
         }
-        self.replica.clock_is_wrong().map_or(Ok(()), |why| Err(Arc::new(CallError::NotReady(why))))
+        self.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(Arc::new(CallError::NotReady(reason))))
     }
 
-    async fn perform_here(&self, mut call: Call, cancel: CancellationToken) -> Shared {
-        self.takes_calls()?;
+    async fn run_local(&self, mut call: Call, cancel: CancellationToken) -> SharedResult {
+        self.is_callable()?;
         if self.replica.is_shared() {
             // The tool was found earlier, and the process may have been suspended since. Use its current price and
             // version. Another owner may have published under its name meanwhile; then the caller is not the owner.
@@ -261,40 +262,40 @@ impl Calls {
         }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
-            Err(refused) => match Box::pin(self.bought_under(&call, refused)).await {
+            Err(refused) => match Box::pin(self.paid_under(&call, refused)).await {
                 // A call that was charged while the quote was valid runs without it.
                 None => self.under(&call.live.terms, None).map_err(Arc::new)?,
                 Some(ended) => return ended,
             },
         };
-        let Call { live, by, way, input, offered, head, from, progress, .. } = call;
+        let Call { live, by, entry_method: method, input, offered, head, from, progress, .. } = call;
         // Before a payment is admitted, so that a waiting or refused call holds nothing.
         let turn = self.shares.turn(from, live.usual_cost.get()).await.map_err(|over| Arc::new(over.into()))?;
-        let till = Arc::new(Till::new(live.endpoint.max_price_usd));
+        let charge = Arc::new(MeteredCharge::new(live.endpoint.max_price_usd));
         let task = NewCall {
             live,
             quoted,
             by,
-            way,
+            entry_method: method,
             head,
             from,
             progress,
             cancel,
             started: self.clock.now(),
-            begun: Instant::now(),
+            clock_start: Instant::now(),
             call: CallId::generate(),
             receipt: ReceiptId::generate(),
-            payment: receipt::Kind::Free,
+            payment: receipt::PaymentKind::Free,
             input_bytes: 0,
-            till,
-            took: OnceLock::new(),
+            charge,
+            elapsed: OnceLock::new(),
             status: OnceLock::new(),
             turn,
         };
         telemetry::note("tollhouse.call.id", || task.call.to_string());
         telemetry::note("tollhouse.endpoint.slug", || task.live.endpoint.slug.to_string());
         // A tool that is free now may have been paid for earlier.
-        if task.most().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
+        if task.max().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
             let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
             let checked = parsed.check().map_err(Arc::new)?;
             return self.free(task, checked, hash).await.map_err(Arc::new);
@@ -303,26 +304,26 @@ impl Calls {
         Box::pin(self.priced(task, input, offered)).await
     }
 
-    async fn priced(&self, task: NewCall, input: Input, offered: Offered) -> Shared {
-        if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(&task.quoted.terms, task.way)));
+    async fn priced(&self, task: NewCall, input: Input, offered: OfferedPayment) -> SharedResult {
+        if matches!(offered, OfferedPayment::Nothing) {
+            return Err(Arc::new(self.unpaid(&task.quoted.terms, task.entry_method)));
         }
         let read = input.read_bound(&task.live, task.head.method, task.head.raw_query());
         let (parsed, hash, binding) = task.turn.during(read).await.map_err(Arc::new)?;
         let wall_ms = task.live.endpoint.limits.wall_ms;
-        if task.most().is_zero() {
+        if task.max().is_zero() {
             return match self.earlier(&offered, &binding).await? {
-                Some(Seen::Owed(owed)) => self.owed(task, parsed, owed).await,
-                Some(seen) => self.again(seen, wall_ms).await,
+                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed).await,
+                Some(seen) => self.replay(seen, wall_ms).await,
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
             };
         }
         let admission = loop {
-            match self.admit(&task.quoted.terms, task.way, offered.clone(), &binding, task.from).await? {
-                Admit::Stored(payment, answer) => return Ok(Done::paid(payment, answer)),
+            match self.admit(&task.quoted.terms, task.entry_method, offered.clone(), &binding, task.from).await? {
+                Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
                 Admit::Run(admission) => break admission,
                 Admit::Owed(owed) => return self.owed(task, parsed, owed).await,
-                Admit::InFlight(payment) => match self.try_join(&payment, wall_ms).await {
+                Admit::InFlight(payment) => match self.join_running(&payment, wall_ms).await {
                     JoinEnd::Shared(ended) => return ended,
                     // Its caller canceled it before this one came.
                     JoinEnd::Abandoned => {}
@@ -335,27 +336,33 @@ impl Calls {
         ended
     }
 
-    async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
+    async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<CompletedCall, CallError> {
         task.input_bytes = input.text.len();
         let ran = self.run(&task, input, None).await.inspect_err(|error| self.failed(&task, error))?;
-        self.for_nothing(&task, hash, ran).await
+        self.free_call(&task, hash, ran).await
     }
 
     /// Ends a call that nobody pays for.
-    async fn for_nothing(&self, task: &NewCall, hash: String, ran: Produced) -> Result<Done, CallError> {
+    async fn free_call(&self, task: &NewCall, hash: String, ran: HandlerResult) -> Result<CompletedCall, CallError> {
         enter(Stage::Commit);
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = Done::of(ran, &closing.receipt);
+        let answer = CompletedCall::of(ran, &closing.receipt);
         if answer.success {
             self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
             self.record(task, None, Charge::No);
         } else {
-            self.came_to_nothing(task, Why::answered());
+            self.record_failed_call(task, FailureReason::answered());
         }
         Ok(answer)
     }
 
-    async fn paid(&self, mut task: NewCall, parsed: input::Parsed, hash: String, mut admission: Admission) -> Result<Done, CallError> {
+    async fn paid(
+        &self,
+        mut task: NewCall,
+        parsed: input::Parsed,
+        hash: String,
+        mut admission: Admission,
+    ) -> Result<CompletedCall, CallError> {
         let payment = admission.id().clone();
         (task.payment, task.input_bytes) = (admission.kind(), parsed.text.len());
         let checked = match parsed.check() {
@@ -378,81 +385,88 @@ impl Calls {
                     _ => admission.fail().await,
                 }
                 let ran = other.inspect_err(|error| self.failed(&task, error))?;
-                self.came_to_nothing(&task, Why::answered());
+                self.record_failed_call(&task, FailureReason::answered());
                 let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-                return Ok(Done::of(ran, &closing.receipt));
+                return Ok(CompletedCall::of(ran, &closing.receipt));
             }
         };
         if task.price().is_zero() {
             // The tool set a price of zero, so the offered payment is not used.
             admission.release().await;
-            task.payment = receipt::Kind::Free;
-            return self.for_nothing(&task, hash, ran).await;
+            task.payment = receipt::PaymentKind::Free;
+            return self.free_call(&task, hash, ran).await;
         }
         admission.charge(task.price());
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
-        let answer = Arc::unwrap_or_clone(Done::of(ran, &closing.receipt).answer);
-        let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.way, error)).inspect_err(|error| {
+        let answer = Arc::unwrap_or_clone(CompletedCall::of(ran, &closing.receipt).answer);
+        let settled = self.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+        let answer = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.entry_method, error)).inspect_err(|error| {
             // The gate has reported a refusal. An unknown outcome may still be a success.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
-                CallError::SettlementUnknown(_) => self.record(&task, Some(self.why(error)), Charge::Unknown),
-                _ => self.record(&task, Some(self.why(error)), Charge::No),
+                CallError::SettlementUnknown(_) => self.record(&task, Some(self.reason(error)), Charge::Unknown),
+                _ => self.record(&task, Some(self.reason(error)), Charge::No),
             }
         })?;
         self.record(&task, None, Charge::Yes);
-        Ok(Done::paid(payment, answer))
+        Ok(CompletedCall::paid(payment, answer))
     }
 
     /// Returns the error for an unpaid request of something that has a price under `terms`.
     #[must_use]
-    pub fn unpaid(&self, terms: &Terms, way: Way) -> CallError {
-        self.refused(terms, way, Refusal::NoPayment)
+    pub fn unpaid(&self, terms: &CallTerms, method: EntryMethod) -> CallError {
+        self.refused(terms, method, Refusal::NoPayment)
     }
 
-    fn refused(&self, terms: &Terms, way: Way, refusal: Refusal) -> CallError {
-        CallError::refused(refusal, |reason| self.gate.challenge(terms, way, reason))
+    fn refused(&self, terms: &CallTerms, method: EntryMethod, refusal: Refusal) -> CallError {
+        CallError::refused(refusal, |reason| self.payments.challenge(terms, method, reason))
     }
 
-    fn unsettled(&self, terms: &Terms, way: Way, error: SettleError) -> CallError {
-        CallError::unsettled(error, |reason| self.gate.challenge(terms, way, reason))
+    fn unsettled(&self, terms: &CallTerms, method: EntryMethod, error: SettleError) -> CallError {
+        CallError::unsettled(error, |reason| self.payments.challenge(terms, method, reason))
     }
 
-    async fn admit(&self, terms: &Terms, way: Way, offered: Offered, binding: &str, from: IpAddr) -> Result<Admit, Arc<CallError>> {
-        let request = Request { binding, from: Some(from) };
-        self.gate.admit(terms, offered, request).await.map_err(|refusal| Arc::new(self.refused(terms, way, refusal)))
+    async fn admit(
+        &self,
+        terms: &CallTerms,
+        method: EntryMethod,
+        offered: OfferedPayment,
+        binding: &str,
+        from: IpAddr,
+    ) -> Result<Admit, Arc<CallError>> {
+        let request = PaymentRequest { binding, from: Some(from) };
+        self.payments.admit(terms, offered, request).await.map_err(|refusal| Arc::new(self.refused(terms, method, refusal)))
     }
 
     /// Records an error of a call whose handler ran or would have run. It would not have if the input is invalid.
     fn failed(&self, task: &NewCall, error: &CallError) {
         if !matches!(error, CallError::Input(_)) {
-            self.came_to_nothing(task, self.why(error));
+            self.record_failed_call(task, self.reason(error));
         }
     }
 
     /// Returns why a call failed, as its caller gets it.
-    fn why(&self, error: &CallError) -> Why {
-        Why::of((self.code)(error), error)
+    fn reason(&self, error: &CallError) -> FailureReason {
+        FailureReason::of((self.code)(error), error)
     }
 
     /// Records that a call failed.
-    fn came_to_nothing(&self, task: &NewCall, why: Why) {
-        let code = why.code;
-        self.record(task, Some(why), Charge::No);
+    fn record_failed_call(&self, task: &NewCall, reason: FailureReason) {
+        let code = reason.code;
+        self.record(task, Some(reason), Charge::No);
         self.write_behind.failed(task.failed(code, self.clock.now()));
     }
 
-    /// Records a call, as failed if `why` is set.
-    fn record(&self, task: &NewCall, why: Option<Why>, charged: Charge) {
-        self.write_behind.ended(&task.live.endpoint.id, task.record(why, charged, self.clock.now()));
+    /// Records a call, as failed if `reason` is set.
+    fn record(&self, task: &NewCall, reason: Option<FailureReason>, charged: Charge) {
+        self.write_behind.ended(&task.live.endpoint.id, task.record(reason, charged, self.clock.now()));
     }
 }
 
 /// Returns the name of a call's outcome in metrics.
-fn outcome(ended: &Shared, code: CodeOf) -> &'static str {
+fn outcome(ended: &SharedResult, code: CodeOf) -> &'static str {
     match ended {
-        Ok(Done { success: true, .. }) => "ok",
+        Ok(CompletedCall { success: true, .. }) => "ok",
         Ok(_) => ERROR_STATUS,
         Err(error) => code(error),
     }

@@ -4,9 +4,9 @@
 //! changes nothing. Readers sum the buckets of all processes. A crash loses the last second.
 
 mod bucket;
-mod figures;
-mod kept;
 mod read;
+mod recent_stats;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -17,23 +17,23 @@ use std::{
     time::Duration,
 };
 
-pub use self::kept::Figures;
-pub use self::read::{Series, SeriesQuery, Step, StepError};
+pub use self::read::{Series, SeriesQuery, SeriesStep, StepError};
+pub use self::recent_stats::RecentStats;
 
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{EndpointId, RequestId},
 };
-use tollhouse_store::{Batch, Direction, Durability, Ended, Store, StoreError, Table, keep_up, schema};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, TerminatedText, maintain, schema};
 
 use self::{
-    bucket::{Bucket, Lengths},
-    kept::Kept,
+    bucket::{Bucket, DurationHistogram},
+    recent_stats::RecentDurations,
 };
 use super::history::{CallRecord, Charge};
 
 /// Tool, span, start, and the process that wrote it.
-type Key = (Ended<EndpointId>, u8, u64, RequestId);
+type Key = (TerminatedText<EndpointId>, u8, u64, RequestId);
 
 const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
@@ -81,36 +81,36 @@ pub struct Metrics {
     settings: MetricsSettings,
     /// Name of this process.
     name: RequestId,
-    adding: Mutex<Adding>,
+    pending_bucket: Mutex<PendingBucket>,
     /// Held while buckets are written, so that an older state never follows a newer one.
     writing: tokio::sync::Mutex<()>,
     /// Figures of recent calls.
-    kept: Mutex<Kept>,
+    recent: Mutex<RecentDurations>,
 }
 
 #[derive(Default)]
-struct Adding {
+struct PendingBucket {
     /// The buckets that are being filled.
-    open: HashMap<(EndpointId, Span), Filling>,
+    open: HashMap<(EndpointId, Span), BucketWindow>,
     /// Full buckets that are not stored yet, with their keys.
     full: Vec<(Key, Bucket)>,
     /// Calls that are not in a stored bucket yet.
-    fresh: HashMap<EndpointId, Lengths>,
+    fresh: HashMap<EndpointId, DurationHistogram>,
     /// Weights of recent charged calls per tool. Shared with current readers.
     called: Arc<HashMap<EndpointId, u64>>,
 }
 
 /// Changes since the last write.
-struct Changed {
+struct ChangedBuckets {
     /// The rows to write.
     batches: Vec<Batch>,
     /// The full buckets among them.
     full: Vec<(Key, Bucket)>,
     /// Durations of the calls that are written for the first time.
-    fresh: HashMap<EndpointId, Lengths>,
+    fresh: HashMap<EndpointId, DurationHistogram>,
 }
 
-struct Filling {
+struct BucketWindow {
     start: u64,
     bucket: Bucket,
     /// Whether it changed since it was stored.
@@ -141,16 +141,16 @@ impl Metrics {
     /// Constructs metrics in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
-        let (name, adding, writing, kept) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { store, clock, settings, name, adding, writing, kept })
+        let (name, adding, writing, stored) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
+        Arc::new(Self { store, clock, settings, name, pending_bucket: adding, writing, recent: stored })
     }
 
     /// Starts the tasks that write and count. They end when the metrics are dropped. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.start_counting();
-        keep_up(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
+        maintain(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
             if turn.is_multiple_of(FADE_EVERY) {
-                metrics.fade();
+                metrics.drop_expired();
             }
             metrics.write().await
         });
@@ -158,7 +158,7 @@ impl Metrics {
 
     /// Adds a call to its tool and to the sum of all.
     pub(super) fn add(&self, endpoint: &EndpointId, call: &CallRecord) {
-        let mut adding = self.adding();
+        let mut adding = self.pending_bucket();
         // Otherwise free calls could raise a tool above paid ones.
         if call.charged == Charge::Yes && !call.owner {
             *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
@@ -169,12 +169,12 @@ impl Metrics {
         for (endpoint, span) in [endpoint, &*OF_ALL].into_iter().flat_map(|endpoint| Span::ALL.map(|span| (endpoint, span))) {
             let start = call.at.0 / span.millis() * span.millis();
             let filling = match adding.open.entry((endpoint.clone(), span)) {
-                Entry::Occupied(place) => place.into_mut(),
-                Entry::Vacant(place) => place.insert(Filling { start, bucket: Bucket::default(), changed: false }),
+                Entry::Occupied(position) => position.into_mut(),
+                Entry::Vacant(position) => position.insert(BucketWindow { start, bucket: Bucket::default(), changed: false }),
             };
             // If the clock was set back, the current bucket is filled.
             if start > filling.start {
-                let full = std::mem::replace(filling, Filling { start, bucket: Bucket::default(), changed: false });
+                let full = std::mem::replace(filling, BucketWindow { start, bucket: Bucket::default(), changed: false });
                 filling.add(call);
                 if full.changed {
                     let key = self.key(endpoint, span, full.start);
@@ -191,7 +191,7 @@ impl Metrics {
     /// Returns the weight of recent charged calls per tool, as counted by this process. The weight halves in a day.
     #[must_use]
     pub fn called(&self) -> Arc<HashMap<EndpointId, u64>> {
-        Arc::clone(&self.adding().called)
+        Arc::clone(&self.pending_bucket().called)
     }
 
     /// Writes the changes.
@@ -201,12 +201,12 @@ impl Metrics {
     /// Errors of the store. Changes that were not written are retried the next time.
     pub async fn write(&self) -> Result<(), StoreError> {
         let _one = self.writing.lock().await;
-        let Changed { batches: changed, full, fresh } = self.changed();
+        let ChangedBuckets { batches: changed, full, fresh } = self.changed();
         for batch in changed {
             let written = batch.commit(&*self.store, Durability::Buffered).await;
             if let Err(error) = written {
                 // Open buckets are marked as changed.
-                let mut adding = self.adding();
+                let mut adding = self.pending_bucket();
                 adding.full.splice(..0, full);
                 adding.open.values_mut().for_each(|filling| filling.changed = true);
                 for (endpoint, lengths) in fresh {
@@ -215,35 +215,35 @@ impl Metrics {
                 return Err(error);
             }
         }
-        self.kept().add(fresh);
-        self.forget_quiet();
+        self.recent_lock().add(fresh);
+        self.prune_idle();
         Ok(())
     }
 
     /// Returns the changes to write.
-    fn changed(&self) -> Changed {
-        let mut adding = self.adding();
+    fn changed(&self) -> ChangedBuckets {
+        let mut adding = self.pending_bucket();
         let (full, fresh) = (std::mem::take(&mut adding.full), std::mem::take(&mut adding.fresh));
         let open = adding.open.iter_mut().filter_map(|((endpoint, span), filling)| {
             std::mem::take(&mut filling.changed).then(|| (self.key(endpoint, *span, filling.start), &filling.bucket))
         });
         let mut batches = vec![];
-        for (place, (key, bucket)) in full.iter().map(|(key, bucket)| (key.clone(), bucket)).chain(open).enumerate() {
-            if place.is_multiple_of(SOME) {
+        for (position, (key, bucket)) in full.iter().map(|(key, bucket)| (key.clone(), bucket)).chain(open).enumerate() {
+            if position.is_multiple_of(SOME) {
                 batches.push(Batch::new());
             }
             batches.last_mut().expect("the first begins one").put(&CALL_METRICS, &key, bucket);
         }
-        Changed { batches, full, fresh }
+        ChangedBuckets { batches, full, fresh }
     }
 
     /// Drops stored buckets whose time is over.
-    fn forget_quiet(&self) {
+    fn prune_idle(&self) {
         let now = self.clock.now().0;
-        self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
+        self.pending_bucket().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
     }
 
-    /// Deletes old buckets of [some tools](tollhouse_store::round). Each call continues after the last tool of the previous one.
+    /// Deletes old buckets of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the previous one.
     ///
     /// # Errors
     ///
@@ -263,8 +263,8 @@ impl Metrics {
     }
 
     /// Reduces the weight of calls, once an hour. Tools that are no longer called are forgotten after days.
-    fn fade(&self) {
-        Arc::make_mut(&mut self.adding().called).retain(|_, weight| {
+    fn drop_expired(&self) {
+        Arc::make_mut(&mut self.pending_bucket().called).retain(|_, weight| {
             *weight -= weight.div_ceil(32);
             *weight > 0
         });
@@ -272,10 +272,10 @@ impl Metrics {
 
     /// Returns the time before which buckets are no longer kept.
     fn oldest(&self, span: Span) -> Timestamp {
-        Timestamp(self.clock.now().0.saturating_sub(self.kept_ms(span)))
+        Timestamp(self.clock.now().0.saturating_sub(self.retention_ms(span)))
     }
 
-    fn kept_ms(&self, span: Span) -> u64 {
+    fn retention_ms(&self, span: Span) -> u64 {
         match span {
             Span::Minute => self.settings.minutes_ms,
             Span::Hour => self.settings.hours_ms,
@@ -283,15 +283,15 @@ impl Metrics {
     }
 
     fn key(&self, endpoint: &EndpointId, span: Span, start: u64) -> Key {
-        (Ended(endpoint.clone()), span as u8, start, self.name.clone())
+        (TerminatedText(endpoint.clone()), span as u8, start, self.name.clone())
     }
 
-    fn adding(&self) -> MutexGuard<'_, Adding> {
-        self.adding.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_bucket(&self) -> MutexGuard<'_, PendingBucket> {
+        self.pending_bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Filling {
+impl BucketWindow {
     fn add(&mut self, call: &CallRecord) {
         self.bucket.add(call);
         self.changed = true;

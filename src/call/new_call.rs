@@ -10,29 +10,29 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tollhouse_base::{
     clock::Timestamp,
+    cpu_share::CpuTurn,
     id::{CallId, ReceiptId},
-    share::Turn,
 };
-use tollhouse_capability::Till;
-use tollhouse_catalog::{Live, SPECIFIER};
-use tollhouse_money::{Closing, Quoted, Way, receipt, sale::FeeBps};
+use tollhouse_capability::MeteredCharge;
+use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
+use tollhouse_money::{EntryMethod, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
 use tollhouse_tool::{MicroUsd, SettleTime};
 
 use super::{
     error::{CallError, ERROR_STATUS},
     history::{CallOutcome, CallRecord, Charge},
     request::{CalledBy, Progress, RequestHead},
-    run::{Produced, Took},
+    run::{HandlerResult, RunUsage},
     write_behind::Failed,
 };
 
 /// The data of a call from its start to its receipt.
 pub(super) struct NewCall {
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveEndpoint>,
     /// Its price, under its quote if it has one.
-    pub(super) quoted: Quoted,
+    pub(super) quoted: QuotedTerms,
     pub(super) by: CalledBy,
-    pub(super) way: Way,
+    pub(super) entry_method: EntryMethod,
     pub(super) head: RequestHead,
     /// The caller's address.
     pub(super) from: IpAddr,
@@ -40,24 +40,24 @@ pub(super) struct NewCall {
     pub(super) cancel: CancellationToken,
     pub(super) started: Timestamp,
     /// The start on the monotonic clock, for measuring the duration.
-    pub(super) begun: Instant,
+    pub(super) clock_start: Instant,
     pub(super) call: CallId,
     pub(super) receipt: ReceiptId,
-    pub(super) payment: receipt::Kind,
+    pub(super) payment: receipt::PaymentKind,
     pub(super) input_bytes: usize,
     /// The charge set by its handler.
-    pub(super) till: Arc<Till>,
+    pub(super) charge: Arc<MeteredCharge>,
     /// Resources used in the sandbox, once the run has ended.
-    pub(super) took: OnceLock<Took>,
+    pub(super) elapsed: OnceLock<RunUsage>,
     /// The status of the handler's answer, once it has answered.
     pub(super) status: OnceLock<u16>,
     /// The turn of the caller's address.
-    pub(super) turn: Turn,
+    pub(super) turn: CpuTurn,
 }
 
 impl NewCall {
     /// Returns the maximum price for the caller, which is required before the call runs.
-    pub(super) fn most(&self) -> MicroUsd {
+    pub(super) fn max(&self) -> MicroUsd {
         match self.by {
             CalledBy::Anyone => self.quoted.terms.price,
             CalledBy::Owner => MicroUsd::ZERO,
@@ -68,7 +68,7 @@ impl NewCall {
     pub(super) fn price(&self) -> MicroUsd {
         match self.by {
             CalledBy::Anyone if self.quoted.terms.metered => {
-                self.till.charged().unwrap_or(self.live.endpoint.price_usd).min(self.quoted.terms.price)
+                self.charge.charged().unwrap_or(self.live.endpoint.price_usd).min(self.quoted.terms.price)
             }
             CalledBy::Anyone => self.quoted.terms.price,
             CalledBy::Owner => MicroUsd::ZERO,
@@ -76,18 +76,18 @@ impl NewCall {
     }
 
     /// Builds the data of the call's last commit.
-    pub(super) fn closing(&self, request_hash: String, ran: &Produced, ended: Timestamp, fee: FeeBps) -> Closing {
+    pub(super) fn closing(&self, request_hash: String, ran: &HandlerResult, ended: Timestamp, fee: FeeBps) -> ReceiptContext {
         self.closing_of(request_hash, Some(ran), ended, fee)
     }
 
     /// Builds the data of a settlement before the run.
-    pub(super) fn settling(&self, request_hash: String, now: Timestamp, fee: FeeBps) -> Closing {
+    pub(super) fn settling(&self, request_hash: String, now: Timestamp, fee: FeeBps) -> ReceiptContext {
         self.closing_of(request_hash, None, now, fee)
     }
 
-    fn closing_of(&self, request_hash: String, ran: Option<&Produced>, at: Timestamp, fee: FeeBps) -> Closing {
+    fn closing_of(&self, request_hash: String, ran: Option<&HandlerResult>, at: Timestamp, fee: FeeBps) -> ReceiptContext {
         let endpoint = &self.live.endpoint;
-        let receipt = receipt::Draft {
+        let receipt = receipt::ReceiptDraft {
             receipt_id: self.receipt.clone(),
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
@@ -96,7 +96,7 @@ impl NewCall {
             quote_id: self.quoted.id.clone(),
             max_price_usd: self.quoted.terms.metered.then_some(self.quoted.terms.price),
             owner: self.by == CalledBy::Owner,
-            resource_url: self.quoted.terms.resource(self.way).into_owned(),
+            resource_url: self.quoted.terms.resource(self.entry_method).into_owned(),
             request_hash,
             result_hash: ran.map(|ran| ran.result_hash.clone()).unwrap_or_default(),
             settle: if ran.is_some() { SettleTime::After } else { SettleTime::Before },
@@ -104,7 +104,7 @@ impl NewCall {
             issued_at: at,
         };
         let fee = fee.of(self.price(), &endpoint.owner);
-        Closing { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
+        ReceiptContext { receipt, call: self.call.clone(), owner: endpoint.owner.clone(), fee, registered: None }
     }
 
     /// Builds the failure report for the owner.
@@ -123,28 +123,28 @@ impl NewCall {
     }
 
     /// Builds its record, as failed if `why` is set.
-    pub(super) fn record(&self, why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
-        let outcome = if why.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
-        let (code, error, thrown_at) = match why {
-            Some(Why { code, words, thrown_at }) => (Some(code.to_owned()), words, thrown_at),
+    pub(super) fn record(&self, reason: Option<FailureReason>, charged: Charge, at: Timestamp) -> CallRecord {
+        let outcome = if reason.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
+        let (code, error, thrown_at) = match reason {
+            Some(FailureReason { code, reason_text: words, thrown_at }) => (Some(code.to_owned()), words, thrown_at),
             None => (None, None, vec![]),
         };
-        let took = self.took.get();
+        let elapsed = self.elapsed.get();
         CallRecord {
             call_id: self.call.clone(),
             at,
             outcome,
             code,
             error,
-            thrown_at,
+            throw_position: thrown_at,
             charged,
             price_usd: self.price(),
             owner: self.by == CalledBy::Owner,
             payment: self.payment,
-            duration_ms: millis(self.begun.elapsed().as_micros()),
-            cpu_ms: took.map(|took| millis(took.spent.cpu_us.into())),
-            tier: took.map(|_| self.live.endpoint.tier),
-            cold: took.map(|took| took.cold),
+            duration_ms: millis(self.clock_start.elapsed().as_micros()),
+            cpu_ms: elapsed.map(|elapsed| millis(elapsed.spent.cpu_us.into())),
+            tier: elapsed.map(|_| self.live.endpoint.tier),
+            cold: elapsed.map(|elapsed| elapsed.cold),
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),
@@ -156,11 +156,11 @@ impl NewCall {
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) struct Why {
+pub(super) struct FailureReason {
     /// The code that its caller got.
     pub(super) code: &'static str,
     /// The shortened message. `None` if the handler reported the failure itself.
-    words: Option<String>,
+    reason_text: Option<String>,
     /// The stack, if the handler threw.
     thrown_at: Vec<String>,
 }
@@ -168,13 +168,13 @@ pub(super) struct Why {
 /// Maximum length of the message, in characters.
 const MOST_WORDS: usize = 300;
 /// Maximum number of stack frames, and maximum length of each in bytes.
-const MOST_PLACES: usize = 8;
-const MOST_OF_PLACE: usize = 120;
+const MAX_PLACES: usize = 8;
+const MAX_OF_PLACE: usize = 120;
 
-impl Why {
+impl FailureReason {
     /// Constructs a failure that the handler reported in its answer.
     pub(super) fn answered() -> Self {
-        Self { code: ERROR_STATUS, words: None, thrown_at: vec![] }
+        Self { code: ERROR_STATUS, reason_text: None, thrown_at: vec![] }
     }
 
     /// Constructs a failure from an error with this code.
@@ -183,18 +183,18 @@ impl Why {
         let shown: String = words.chars().take(MOST_WORDS).collect();
         let whole = shown.len() == words.len();
         let thrown_at = if let CallError::Threw(thrown) = error { places(&thrown.stack) } else { vec![] };
-        Self { code, words: Some(if whole { words } else { format!("{shown}…") }), thrown_at }
+        Self { code, reason_text: Some(if whole { words } else { format!("{shown}…") }), thrown_at }
     }
 }
 
 /// Returns the positions in handlers' sources from a stack, innermost first.
 fn places(stack: &str) -> Vec<String> {
     let of_line = |line: &str| {
-        let place = line.get(line.find(SPECIFIER)?..)?;
-        let place = place.split(|c: char| c == ')' || c.is_whitespace()).next()?;
-        (place.len() <= MOST_OF_PLACE).then(|| place.to_owned())
+        let position = line.get(line.find(SPECIFIER)?..)?;
+        let position = position.split(|c: char| c == ')' || c.is_whitespace()).next()?;
+        (position.len() <= MAX_OF_PLACE).then(|| position.to_owned())
     };
-    stack.lines().filter_map(of_line).take(MOST_PLACES).collect()
+    stack.lines().filter_map(of_line).take(MAX_PLACES).collect()
 }
 
 /// Converts microseconds to milliseconds.
@@ -210,26 +210,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_call_failed_is_told_in_few_words() {
-        let why = |words: &str| Why::of("code", &CallError::Misbehaved(words.to_owned())).words.unwrap();
-        assert_eq!(why("at all"), CallError::Misbehaved("at all".to_owned()).to_string());
-        let long = why(&"é".repeat(5_000));
+    fn why_a_call_failed_is_reported_in_few_words() {
+        let reason = |words: &str| FailureReason::of("code", &CallError::Misbehaved(words.to_owned())).reason_text.unwrap();
+        assert_eq!(reason("at all"), CallError::Misbehaved("at all".to_owned()).to_string());
+        let long = reason(&"é".repeat(5_000));
         assert!(long.chars().count() == MOST_WORDS + 1 && long.ends_with("é…"), "{long}");
-        assert!(Why::answered().words.is_none());
+        assert!(FailureReason::answered().reason_text.is_none());
     }
 
     #[test]
     fn where_a_handler_threw_is_kept_and_nothing_else_of_its_stack() {
         let stack = "Error: boom at no place\n    at deep (tool:/shout/3f9a1c0b22aa:7:27)\n    at Array.map (<anonymous>)\n    at async tool:/shout/3f9a1c0b22aa:2:1";
-        let why = |stack: String| Why::of("handler_failed", &CallError::Threw(Thrown { message: "boom".to_owned(), stack })).thrown_at;
-        assert_eq!(why(stack.to_owned()), ["tool:/shout/3f9a1c0b22aa:7:27", "tool:/shout/3f9a1c0b22aa:2:1"]);
-        assert_eq!(why("    at f (tool:/a/b:1:1)\n".repeat(99)).len(), MOST_PLACES);
-        assert!(why(format!("tool:/{}:1:1", "é".repeat(999))).is_empty() && why(String::new()).is_empty());
-        assert!(Why::of("stopped", &CallError::Misbehaved("tool:/a/b:1:1".to_owned())).thrown_at.is_empty());
+        let reason =
+            |stack: String| FailureReason::of("handler_failed", &CallError::Threw(Thrown { message: "boom".to_owned(), stack })).thrown_at;
+        assert_eq!(reason(stack.to_owned()), ["tool:/shout/3f9a1c0b22aa:7:27", "tool:/shout/3f9a1c0b22aa:2:1"]);
+        assert_eq!(reason("    at f (tool:/a/b:1:1)\n".repeat(99)).len(), MAX_PLACES);
+        assert!(reason(format!("tool:/{}:1:1", "é".repeat(999))).is_empty() && reason(String::new()).is_empty());
+        assert!(FailureReason::of("stopped", &CallError::Misbehaved("tool:/a/b:1:1".to_owned())).thrown_at.is_empty());
     }
 
     #[test]
-    fn durations_are_told_in_milliseconds_with_their_fractions() {
+    fn durations_are_reported_in_milliseconds_with_their_fractions() {
         assert_eq!([0, 1, 1_500, 2_000_000].map(millis), [0.0, 0.001, 1.5, 2_000.0]);
     }
 }

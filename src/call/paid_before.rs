@@ -9,19 +9,19 @@
 
 use std::sync::Arc;
 
-use tollhouse_catalog::Asker;
+use tollhouse_catalog::ValidationSubject;
 use tollhouse_money::{Admission, Delivery, OwedPayment, OwedRun, ReceiptFinisher, Refusal, StoredAnswer, Unanswered};
 use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
 
 use super::{
     Calls,
-    done::{Done, Shared},
+    completed::{CompletedCall, SharedResult},
     error::{CallError, PaidCause, PaidFailure},
     history::Charge,
     input,
-    new_call::{NewCall, Why},
-    run::Produced,
+    new_call::{FailureReason, NewCall},
+    run::HandlerResult,
     with_payment::PaidBy,
 };
 
@@ -33,14 +33,14 @@ impl Calls {
         input: input::Parsed,
         hash: String,
         admission: Admission,
-    ) -> Result<Done, CallError> {
+    ) -> Result<CompletedCall, CallError> {
         // An invalid input is rejected before anything is charged.
         let fits = {
             let paid = PaidBy::from(&admission);
             tokio::select! {
                 biased;
                 () = self.taken_back(&task, Some(&paid)) => Err(CallError::Cancelled),
-                fits = self.runner.check_input(&task.live, input.text.clone(), Asker::Call(&task.turn)) => fits,
+                fits = self.runner.check_input(&task.live, input.text.clone(), ValidationSubject::Call(&task.turn)) => fits,
             }
         };
         if let Err(error) = fits {
@@ -52,20 +52,21 @@ impl Calls {
             return Err(error);
         }
         let closing = ReceiptFinisher::encode(&task.settling(hash, self.clock.now(), self.fee));
-        let settled = self.gate.settle_before(admission, &closing).await;
-        let owed = settled.map_err(|error| self.unsettled(&task.quoted.terms, task.way, error)).inspect_err(|error| match error {
-            CallError::Store(_) => self.failed(&task, error),
-            CallError::SettlementUnknown(_) => self.record(&task, Some(self.why(error)), Charge::Unknown),
-            _ => self.record(&task, Some(self.why(error)), Charge::No),
-        })?;
+        let settled = self.payments.settle_before(admission, &closing).await;
+        let owed =
+            settled.map_err(|error| self.unsettled(&task.quoted.terms, task.entry_method, error)).inspect_err(|error| match error {
+                CallError::Store(_) => self.failed(&task, error),
+                CallError::SettlementUnknown(_) => self.record(&task, Some(self.reason(error)), Charge::Unknown),
+                _ => self.record(&task, Some(self.reason(error)), Charge::No),
+            })?;
         self.run_owed(task, input, owed).await
     }
 
     /// Runs the tool again for a payment that was settled before. `None` if another request was faster.
-    pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<Shared> {
+    pub(super) async fn paid_earlier(&self, task: NewCall, parsed: input::Parsed, owed: OwedPayment) -> Option<SharedResult> {
         let terms = Arc::clone(&task.quoted.terms);
         // Whatever prevents the run, the payer is told that the payment was charged.
-        let unanswered = self.gate.unanswered_by(&owed);
+        let unanswered = self.payments.unanswered_by(&owed);
         let not_run = |error: CallError| {
             let cause = Some(PaidCause::Error(Box::new(error)));
             Some(Err(Arc::new(CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered: unanswered.clone(), cause })))))
@@ -74,13 +75,13 @@ impl Calls {
             Ok(checked) => checked,
             Err(error) => return not_run(error),
         };
-        let request = tollhouse_money::Request { binding: "", from: Some(task.from) };
-        let owed = match self.gate.resume(owed, &terms, request).await {
+        let request = tollhouse_money::PaymentRequest { binding: "", from: Some(task.from) };
+        let owed = match self.payments.resume(owed, &terms, request).await {
             Ok(owed) => owed?,
             Err(refusal @ (Refusal::NoMoreRuns { .. } | Refusal::Reorganized(_))) => {
-                return Some(Err(Arc::new(self.refused(&terms, task.way, refusal))));
+                return Some(Err(Arc::new(self.refused(&terms, task.entry_method, refusal))));
             }
-            Err(refusal) => return not_run(self.refused(&terms, task.way, refusal)),
+            Err(refusal) => return not_run(self.refused(&terms, task.entry_method, refusal)),
         };
         let tracked = self.in_flight.track(owed.payment());
         let ended = self.run_owed(task, checked, owed).await.map_err(Arc::new);
@@ -88,7 +89,7 @@ impl Calls {
         Some(ended)
     }
 
-    async fn run_owed(&self, mut task: NewCall, input: input::Parsed, owed: OwedRun) -> Result<Done, CallError> {
+    async fn run_owed(&self, mut task: NewCall, input: input::Parsed, owed: OwedRun) -> Result<CompletedCall, CallError> {
         if let Ok(receipt) = owed.receipt().parse() {
             task.receipt = receipt;
         }
@@ -118,32 +119,32 @@ impl Calls {
         match owed.deliver(answer_of(ran), &delivery).await {
             Ok(answer) => {
                 self.record(&task, None, charged);
-                Ok(Done::paid(payment, answer))
+                Ok(CompletedCall::paid(payment, answer))
             }
-            Err((error, told)) => Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(error.into())), told)),
+            Err((error, reported)) => Err(self.unanswered(&task, charged, PaidCause::Error(Box::new(error.into())), reported)),
         }
     }
 
     /// Records that a charged call has no answer.
     fn unanswered(&self, task: &NewCall, charged: Charge, cause: PaidCause, unanswered: Unanswered) -> CallError {
-        let why = match &cause {
-            PaidCause::Answered(_) => Why::answered(),
-            PaidCause::Error(error) => self.why(error),
+        let reason = match &cause {
+            PaidCause::Answered(_) => FailureReason::answered(),
+            PaidCause::Error(error) => self.reason(error),
         };
-        let failed = task.failed(why.code, self.clock.now());
-        self.record(task, Some(why), charged);
+        let failed = task.failed(reason.code, self.clock.now());
+        self.record(task, Some(reason), charged);
         self.write_behind.failed(super::write_behind::Failed { paid: Some(charged == Charge::Yes), ..failed });
         CallError::PaidRunFailed(Arc::new(PaidFailure { unanswered, cause: Some(cause) }))
     }
 }
 
-fn answer_of(ran: Produced) -> StoredAnswer {
-    let Produced { status, headers, body, .. } = ran;
+fn answer_of(ran: HandlerResult) -> StoredAnswer {
+    let HandlerResult { status, headers, body, .. } = ran;
     StoredAnswer { status, headers, body, receipt_id: String::new(), settlement: None }
 }
 
 impl NewCall {
-    fn delivery(&self, ran: &Produced, repeated: bool) -> Delivery {
+    fn delivery(&self, ran: &HandlerResult, repeated: bool) -> Delivery {
         let endpoint = &self.live.endpoint;
         Delivery {
             call: self.call.clone(),

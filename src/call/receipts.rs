@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tollhouse_base::id::ReceiptId;
-use tollhouse_money::receipt::{self, FreeReceipts, Signer};
+use tollhouse_money::receipt::{self, FreeReceipts, ReceiptSigner};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_store::{Store, StoreError};
 
@@ -25,7 +25,7 @@ pub struct Receipts {
     write_behind: Arc<WriteBehind>,
     free: Arc<FreeReceipts>,
     store: Arc<dyn Store>,
-    signer: Arc<Signer>,
+    signer: Arc<ReceiptSigner>,
 }
 
 impl fmt::Debug for Receipts {
@@ -37,7 +37,7 @@ impl fmt::Debug for Receipts {
 impl Receipts {
     /// Constructs it from the places of receipts and their signer.
     #[must_use]
-    pub fn new(write_behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<Signer>) -> Self {
+    pub fn new(write_behind: Arc<WriteBehind>, free: Arc<FreeReceipts>, store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Self {
         Self { write_behind, free, store, signer }
     }
 
@@ -52,7 +52,7 @@ impl Receipts {
             return self.signer.present(&waiting).map(Some);
         }
         let mut stored = self.stored(&id).await?;
-        if stored.is_none() && self.free.is_of_late(&id, Limits::ceilings().wall_ms + WRITTEN_WITHIN_MS) {
+        if stored.is_none() && self.free.is_recent(&id, Limits::ceilings().wall_ms + WRITTEN_WITHIN_MS) {
             for wait in WAITS {
                 tokio::time::sleep(wait).await;
                 stored = self.stored(&id).await?;

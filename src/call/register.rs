@@ -16,13 +16,14 @@ use tollhouse_base::{
     id::{CallId, EndpointId, ReceiptId, RequestId},
 };
 use tollhouse_money::{
-    Admit, Closing, Offered, Quoted, ReceiptFinisher, Seen, SignedOffers, StoredAnswer, Terms, Way, binding,
+    Admit, CallTerms, EntryMethod, OfferedPayment, QuotedTerms, ReceiptContext, ReceiptFinisher, SeenPayment, SignedOffers, StoredAnswer,
+    binding,
     receipt::{self, request_hash},
 };
 use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
 
-use super::{CallError, Calls, Done, done::Shared, json_bytes};
+use super::{CallError, Calls, CompletedCall, completed::SharedResult, json_bytes};
 
 /// Placeholder for the id of a tool.
 const ENDPOINT: &str = "ep_00000000000000000000000000";
@@ -34,7 +35,7 @@ const TIMEOUT_SECS: u64 = 300;
 #[derive(Debug)]
 pub struct Registration {
     /// The price and recipient.
-    pub terms: Arc<Terms>,
+    pub terms: Arc<CallTerms>,
     /// The builder's name.
     pub name: String,
     /// Contact for admins.
@@ -42,7 +43,7 @@ pub struct Registration {
     /// The query as in the URL.
     pub query: Option<String>,
     /// The offered payment.
-    pub offered: Offered,
+    pub offered: OfferedPayment,
     /// The named quote.
     pub quote: Option<String>,
     /// The request's id in the audit trail.
@@ -53,14 +54,14 @@ pub struct Registration {
 
 /// Returns the terms of registration, with the texts of its challenge.
 #[must_use]
-pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
+pub fn registration_terms(price: MicroUsd, base_url: &str) -> CallTerms {
     let input = json!({
         "type": "object",
         "properties": { "name": { "type": "string" }, "contact": { "type": "string" } },
         "required": ["name"],
         "additionalProperties": false,
     });
-    Terms {
+    CallTerms {
         slug: Slug::builder_registration(),
         endpoint_id: ENDPOINT.parse().expect("it has the form of an id"),
         owner: Owner::Platform,
@@ -86,13 +87,13 @@ impl Calls {
     /// # Errors
     ///
     /// See [`Calls::perform`]; [`CallError::Input`] for an invalid name or contact.
-    pub async fn register(self: &Arc<Self>, registration: Registration) -> Shared {
+    pub async fn register(self: &Arc<Self>, registration: Registration) -> SharedResult {
         let this = Arc::clone(self);
-        self.detached(async move { this.register_here(registration).await }).await
+        self.detached(async move { this.register_builder(registration).await }).await
     }
 
-    async fn register_here(&self, registration: Registration) -> Shared {
-        self.takes_calls()?;
+    async fn register_builder(&self, registration: Registration) -> SharedResult {
+        self.is_callable()?;
         let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
@@ -103,7 +104,7 @@ impl Calls {
             Ok(quoted) => quoted,
             Err(refused) => {
                 let seen = self.earlier(&offered, &binding).await?.ok_or_else(|| Arc::new(refused))?;
-                return self.again(seen, 0).await;
+                return self.replay(seen, 0).await;
             }
         };
         let terms = &quoted.terms;
@@ -111,21 +112,23 @@ impl Calls {
             let joining = self.make(&quoted, &applicant, hash).map_err(Arc::new)?;
             return self.register_free(joining).await.map_err(|error| Arc::new(error.into()));
         }
-        if matches!(offered, Offered::Nothing) {
-            return Err(Arc::new(self.unpaid(terms, Way::Post)));
+        if matches!(offered, OfferedPayment::Nothing) {
+            return Err(Arc::new(self.unpaid(terms, EntryMethod::Post)));
         }
-        match self.admit(terms, Way::Post, offered, &binding, from).await? {
-            Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
+        match self.admit(terms, EntryMethod::Post, offered, &binding, from).await? {
+            Admit::Stored(payment, answer) => Ok(CompletedCall::paid(payment, answer)),
+            Admit::InFlight(payment) => self.replay(SeenPayment::InFlight(payment), 0).await,
             // Registrations are never charged before the builder is created.
-            Admit::Owed(owed) => self.again(Seen::Owed(owed), 0).await,
+            Admit::Owed(owed) => self.replay(SeenPayment::Owed(owed), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
                 let registered = match self.make(&quoted, &applicant, hash) {
                     Ok(Joining { closing, answer }) => {
-                        let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                        settled.map(|answer| Done::paid(payment, answer)).map_err(|error| self.unsettled(terms, Way::Post, error))
+                        let settled = self.payments.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
+                        settled
+                            .map(|answer| CompletedCall::paid(payment, answer))
+                            .map_err(|error| self.unsettled(terms, EntryMethod::Post, error))
                     }
                     Err(error) => {
                         admission.release().await;
@@ -134,29 +137,29 @@ impl Calls {
                 };
                 let registered = registered.map_err(Arc::new);
                 tracked.end(registered.clone());
-                registered.map(|done| Done { first: true, ..done })
+                registered.map(|done| CompletedCall { first: true, ..done })
             }
         }
     }
 
-    async fn register_free(&self, joining: Joining) -> Result<Done, StoreError> {
+    async fn register_free(&self, joining: Joining) -> Result<CompletedCall, StoreError> {
         let Joining { closing, mut answer } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         self.write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
         if let Err(error) = self.write_behind.succeeded(closing).await {
             tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
         }
-        Ok(Done { answer: Arc::new(answer), payment: None, success: true, first: true })
+        Ok(CompletedCall { answer: Arc::new(answer), payment: None, success: true, first: true })
     }
 
     /// Creates a builder who is not stored yet, with the data of the commit that stores the builder.
-    fn make(&self, quoted: &Quoted, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
+    fn make(&self, quoted: &QuotedTerms, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
         let terms = &quoted.terms;
         let now = self.clock.now();
         let keys = self.builders.first_keys();
         let (builder, _) = Builder::new(&applicant.name, applicant.contact.as_deref(), now, keys).map_err(refused)?;
-        let body = told(&builder);
-        let closing = Closing {
+        let body = builder_json(&builder);
+        let closing = ReceiptContext {
             receipt: draft(quoted, request_hash, &body, now),
             call: CallId::generate(),
             owner: Owner::Platform,
@@ -170,12 +173,12 @@ impl Calls {
 
 /// A builder to be stored.
 struct Joining {
-    closing: Closing,
+    closing: ReceiptContext,
     answer: StoredAnswer,
 }
 
 /// Returns the answer about a new builder, which does not contain the key.
-fn told(builder: &Builder) -> Value {
+fn builder_json(builder: &Builder) -> Value {
     json!({
         "ok": true,
         "builderId": builder.id,
@@ -184,8 +187,8 @@ fn told(builder: &Builder) -> Value {
     })
 }
 
-fn draft(Quoted { terms, id }: &Quoted, request_hash: String, body: &Value, now: Timestamp) -> receipt::Draft {
-    receipt::Draft {
+fn draft(QuotedTerms { terms, id }: &QuotedTerms, request_hash: String, body: &Value, now: Timestamp) -> receipt::ReceiptDraft {
+    receipt::ReceiptDraft {
         receipt_id: ReceiptId::generate(),
         slug: terms.slug.clone(),
         endpoint_id: EndpointId::clone(&terms.endpoint_id),

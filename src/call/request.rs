@@ -7,8 +7,8 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tollhouse_base::id::{CallId, PaymentId, ReceiptId};
 use tollhouse_capability::ProgressUpdate;
-use tollhouse_catalog::Live;
-use tollhouse_money::{Offered, Way};
+use tollhouse_catalog::LiveEndpoint;
+use tollhouse_money::{EntryMethod, OfferedPayment};
 
 use super::input::Input;
 
@@ -19,15 +19,15 @@ static SHOWN: [HeaderName; 6] =
 /// A call from a front.
 pub struct Call {
     /// The tool, which the front has already found to limit the body.
-    pub live: Arc<Live>,
+    pub live: Arc<LiveEndpoint>,
     /// The caller's role.
     pub by: CalledBy,
     /// The way of calling, which also determines how payment is requested.
-    pub way: Way,
+    pub entry_method: EntryMethod,
     /// The input.
     pub input: Input,
     /// The offered payment.
-    pub offered: Offered,
+    pub offered: OfferedPayment,
     /// The named quote.
     pub quote: Option<String>,
     /// The parts of the request that a handler may see.

@@ -1,30 +1,30 @@
 //! Runs handlers: the host's own in this process, builders' code in the sandbox.
 
 pub mod builtin;
+mod handler_result;
 mod isolate;
-mod produced;
-mod tally;
+mod sandbox_counts;
 mod task;
 
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tollhouse_base::aside::{Bulk, aside};
+use tollhouse_base::offload::{DropOffThread, run_blocking};
 use tollhouse_capability::CapabilityServices;
-use tollhouse_catalog::{Asker, Fixed, Live};
+use tollhouse_catalog::{FixedAnswer, LiveEndpoint, ValidationSubject};
 use tollhouse_money::receipt;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Side;
 use tollhouse_telemetry::{Stage, enter};
-use tollhouse_tool::{Runs, StaticResponse};
+use tollhouse_tool::{EndpointCode, StaticResponse};
 
-use self::produced::unfitting;
+use self::handler_result::is_mismatch;
 pub use self::{
     builtin::readiness::ReadinessClient,
-    produced::Produced,
-    tally::{Counts, Tally},
-    task::{Task, Took},
+    handler_result::HandlerResult,
+    sandbox_counts::{EndpointCounts, SandboxCounts},
+    task::{RunUsage, Task},
 };
 use super::CallError;
 
@@ -34,7 +34,7 @@ pub struct Runner {
     pool: Pool,
     services: Arc<CapabilityServices>,
     readiness: ReadinessClient,
-    tally: Arc<Tally>,
+    tally: Arc<SandboxCounts>,
 }
 
 impl fmt::Debug for Runner {
@@ -53,7 +53,7 @@ impl Runner {
 
     /// Returns the sandbox's counts per tool.
     #[must_use]
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> &SandboxCounts {
         &self.tally
     }
 
@@ -62,26 +62,26 @@ impl Runner {
     /// # Errors
     ///
     /// A fault of the caller, the tool or its sandbox. Then nothing is charged.
-    pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
-        enter(if matches!(task.live.runs, Runs::Js) { Stage::Queue } else { Stage::Run });
+    pub async fn run(&self, task: Task<'_>) -> Result<HandlerResult, CallError> {
+        enter(if matches!(task.live.runs, EndpointCode::Js) { Stage::Queue } else { Stage::Run });
         match &task.live.runs {
-            Runs::Js => {
+            EndpointCode::Js => {
                 // A dry run does not count for a tool.
                 let counting = task.scratch.is_none().then(|| self.tally.begin(&task.live.endpoint.id));
                 Box::pin(isolate::run(&self.pool, &self.services, task, counting)).await
             }
             // It was validated when it was published.
-            Runs::Static(response) => {
+            EndpointCode::Static(response) => {
                 self.begin(&task).await?;
                 Ok(fixed(task.live, response).await)
             }
-            Runs::Builtin(builtin) => {
+            EndpointCode::Builtin(builtin) => {
                 self.begin(&task).await?;
                 let produced = builtin::answer(*builtin, &self.readiness, &task).await?;
                 enter(Stage::Check);
                 if task.live.bundle.is_some() {
                     let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
-                    Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;
+                    Box::pin(output).await.map_err(|unfit| is_mismatch(unfit, CallError::Output))?;
                 }
                 Ok(produced)
             }
@@ -100,24 +100,24 @@ impl Runner {
     /// # Errors
     ///
     /// [`CallError::Input`], or why the input could not be validated.
-    pub(crate) async fn check_input(&self, live: &Live, input: Bytes, asker: Asker<'_>) -> Result<(), CallError> {
+    pub(crate) async fn check_input(&self, live: &LiveEndpoint, input: Bytes, asker: ValidationSubject<'_>) -> Result<(), CallError> {
         let checked = live.fits(&self.pool, Side::Input, input, asker);
-        Box::pin(checked).await.map_err(|unfit| unfitting(unfit, CallError::Input))
+        Box::pin(checked).await.map_err(|unfit| is_mismatch(unfit, CallError::Input))
     }
 }
 
 /// Returns a tool's fixed answer, which is built once. Its body is the text of the response.
-async fn fixed(live: &Live, response: &StaticResponse) -> Produced {
+async fn fixed(live: &LiveEndpoint, response: &StaticResponse) -> HandlerResult {
     let make = || {
         let hash = match serde_json::from_str::<Value>(response.text()) {
-            Ok(value) => receipt::json_hash(&Bulk::new(value)),
+            Ok(value) => receipt::json_hash(&DropOffThread::new(value)),
             Err(_) => receipt::bytes_hash(response.as_ref()),
         };
-        Fixed { body: Bytes::from_owner(response.clone()), hash }
+        FixedAnswer { body: Bytes::from_owner(response.clone()), hash }
     };
-    let Fixed { body, hash } = match live.fixed.get() {
+    let FixedAnswer { body, hash } = match live.fixed.get() {
         Some(fixed) => fixed,
-        None => aside(response.text().len(), || live.fixed.get_or_init(make)).await,
+        None => run_blocking(response.text().len(), || live.fixed.get_or_init(make)).await,
     };
-    Produced { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone(), success: true }
+    HandlerResult { status: 200, headers: vec![], body: body.clone(), result_hash: hash.clone(), success: true }
 }

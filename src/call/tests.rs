@@ -1,9 +1,9 @@
 //! The pipeline over a store that may fail, with tools that need no sandbox, and a scripted facilitator.
 
 mod asked;
+mod interleaved;
 mod joined;
 mod left;
-mod meanwhile;
 mod quoted;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
@@ -18,17 +18,18 @@ use tollhouse_base::{
     id::{BuilderId, PaymentId},
 };
 use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, LogSettings, secret::Secrets};
-use tollhouse_catalog::{By, CatalogParts, CatalogRoom, safety::Scanner};
+use tollhouse_catalog::{CatalogCapacity, CatalogParts, ChangedBy, safety::Scanner};
 use tollhouse_event::{Event, EventQuery, EventSettings, Events, Kind};
 use tollhouse_money::{
-    Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, Way, WireVersion,
-    receipt::{FreeReceipts, Signer},
+    EntryMethod, Facilitator, OfferedX402, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, StartedSettlement,
+    VerifyResult, WireVersion,
+    receipt::{FreeReceipts, ReceiptSigner},
     sale::Sales,
 };
 use tollhouse_objects::Objects;
 use tollhouse_pool::{Pool, PoolConfig};
 use tollhouse_store::{Store, faulty::FaultyStore, memory::MemoryStore};
-use tollhouse_tool::{MicroUsd, Runs};
+use tollhouse_tool::{EndpointCode, MicroUsd};
 
 use super::*;
 
@@ -44,26 +45,26 @@ enum Settles {
     Refused(&'static str),
     /// The outcome is not reported.
     Unsure,
-    /// Waits for [`go`](Told::go), and then has the outcome set by then, or succeeds.
+    /// Waits for [`go`](ScriptedFacilitator::proceed), and then has the outcome set by then, or succeeds.
     Later,
 }
 
 /// A facilitator that accepts every payment.
-struct Told {
+struct ScriptedFacilitator {
     settles: Mutex<Settles>,
-    go: Notify,
+    proceed: Notify,
 }
 
 #[async_trait]
-impl Facilitator for Told {
-    async fn verify(&self, _payment: &Payment) -> Verdict {
-        Verdict::Valid
+impl Facilitator for ScriptedFacilitator {
+    async fn verify(&self, _payment: &OfferedX402) -> VerifyResult {
+        VerifyResult::Valid
     }
 
-    async fn settle(&self, payment: &Payment, _begun: &Begun) -> SettleOutcome {
+    async fn settle(&self, payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
         let settles = || *self.settles.lock().unwrap();
         if matches!(settles(), Settles::Later) {
-            self.go.notified().await;
+            self.proceed.notified().await;
         }
         match settles() {
             Settles::Refused(reason) => return SettleOutcome::Refused { reason: reason.to_owned(), message: "a test".to_owned() },
@@ -83,8 +84,8 @@ impl Facilitator for Told {
         })
     }
 
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        self.settle(payment, begun).await
+    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.settle(payment, started).await
     }
 
     fn name(&self) -> &'static str {
@@ -93,7 +94,7 @@ impl Facilitator for Told {
 }
 
 /// Returns a payment with this nonce that the facilitator accepts.
-fn pays(nonce: u64) -> Offered {
+fn pays(nonce: u64) -> OfferedPayment {
     let payment = json!({
         "x402Version": 1,
         "scheme": "exact",
@@ -110,7 +111,7 @@ fn pays(nonce: u64) -> Offered {
             },
         },
     });
-    Offered::X402 { version: WireVersion::V1, header: payment.to_string() }
+    OfferedPayment::X402 { version: WireVersion::V1, header: payment.to_string() }
 }
 
 pub(super) fn head() -> RequestHead {
@@ -118,7 +119,7 @@ pub(super) fn head() -> RequestHead {
 }
 
 /// Calls with all dependencies.
-pub(super) struct Bench {
+pub(super) struct Fixture {
     store: Arc<FaultyStore<MemoryStore>>,
     catalog: Arc<Catalog>,
     events: Arc<Events>,
@@ -127,8 +128,8 @@ pub(super) struct Bench {
     sales: Arc<Sales>,
     write_behind: Arc<WriteBehind>,
     receipts: Receipts,
-    gate: Arc<Gate>,
-    facilitator: Arc<Told>,
+    payments: Arc<Payments>,
+    facilitator: Arc<ScriptedFacilitator>,
     pub(super) services: Arc<CapabilityServices>,
     calls: Arc<Calls>,
     clock: Clock,
@@ -136,7 +137,7 @@ pub(super) struct Bench {
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl Fixture {
     pub(super) async fn new() -> Self {
         Self::over(MemoryStore::new()).await
     }
@@ -147,21 +148,21 @@ impl Bench {
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&any));
-        let signer = Arc::new(Signer::open(folder.path()).unwrap());
-        let facilitator = Arc::new(Told { settles: Mutex::new(Settles::Well), go: Notify::new() });
+        let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
+        let facilitator = Arc::new(ScriptedFacilitator { settles: Mutex::new(Settles::Well), proceed: Notify::new() });
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
         let replica = Replica::new(Arc::clone(&any));
         let objects = Objects::in_folder(Arc::clone(&any), folder.path());
         let (apart, others) = (Arc::clone(&objects), Arc::clone(&replica));
-        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, others, apart);
+        let payments = Payments::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, others, apart);
         // No test uses a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
         let secrets = Arc::new(Secrets::empty(Arc::clone(&any)));
         let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
-        let kept = Arc::clone(&objects);
-        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), kept, logs, secrets, others);
+        let stored = Arc::clone(&objects);
+        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), stored, logs, secrets, others);
         let builders = Arc::new(Builders::new(Arc::clone(&any), clock.clone(), FirstKeys::of_tests()));
         let parts = CatalogParts {
             clock: clock.clone(),
@@ -173,7 +174,7 @@ impl Bench {
             base_url: "https://tools.example".to_owned(),
             payment: config.clone(),
             make_form: Box::new(|_| None),
-            room: CatalogRoom::default(),
+            room: CatalogCapacity::default(),
             objects,
             replica: Arc::clone(&replica),
         };
@@ -190,13 +191,13 @@ impl Bench {
         let write_behind = WriteBehind::start(Arc::clone(&any), parts);
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
-            gate: Arc::clone(&gate),
+            payments: Arc::clone(&payments),
             builders,
             quotes: Arc::new(Quotes::new(Box::new(|| vec![QuoteKey::new([7; 32].into())]), QUOTE, clock.clone())),
             runner: Runner::new(pool, Arc::clone(&services), ReadinessClient::new(guard, "https://tools.example").unwrap()),
             write_behind: Arc::clone(&write_behind),
             fee: FeeBps(500),
-            shares: Shares::new(None),
+            shares: CpuShares::new(None),
             clock: clock.clone(),
             code: |error| match error {
                 CallError::Internal => "internal",
@@ -218,7 +219,7 @@ impl Bench {
             sales,
             write_behind,
             receipts,
-            gate,
+            payments,
             facilitator,
             services,
             calls,
@@ -229,28 +230,38 @@ impl Bench {
     }
 
     /// Publishes a tool that always answers `{"answer": 42}`.
-    pub(super) async fn tool(&self, price_usd: f64) -> Arc<Live> {
+    pub(super) async fn tool(&self, price_usd: f64) -> Arc<LiveEndpoint> {
         self.publish(json!({ "priceUsd": price_usd, "handlerType": "static_json", "handler": { "response": { "answer": 42 } } })).await
     }
 
     /// Changes the price of the tool.
-    async fn repriced(&self, price_usd: f64) -> Arc<Live> {
+    async fn repriced(&self, price_usd: f64) -> Arc<LiveEndpoint> {
         let patch = serde_json::from_value(json!({ "priceUsd": price_usd })).unwrap();
-        self.catalog.update("some-tool", patch, None, By::Admin).await.unwrap()
+        self.catalog.update("some-tool", patch, None, ChangedBy::Admin).await.unwrap()
     }
 
-    async fn publish(&self, mut draft: Value) -> Arc<Live> {
+    async fn publish(&self, mut draft: Value) -> Arc<LiveEndpoint> {
         draft["slug"] = json!("some-tool");
         draft["title"] = json!("Some tool");
-        self.catalog.create(serde_json::from_value(draft).unwrap(), self.owner.clone(), By::Admin).await.unwrap()
+        self.catalog.create(serde_json::from_value(draft).unwrap(), self.owner.clone(), ChangedBy::Admin).await.unwrap()
     }
 
-    fn call(&self, live: &Arc<Live>, offered: Offered) -> Call {
+    fn call(&self, live: &Arc<LiveEndpoint>, offered: OfferedPayment) -> Call {
         let (live, input) = (Arc::clone(live), Input::Body(Bytes::new()));
-        Call { live, by: CalledBy::Anyone, way: Way::Post, input, offered, quote: None, head: head(), from: FROM, progress: None }
+        Call {
+            live,
+            by: CalledBy::Anyone,
+            entry_method: EntryMethod::Post,
+            input,
+            offered,
+            quote: None,
+            head: head(),
+            from: FROM,
+            progress: None,
+        }
     }
 
-    async fn perform(&self, live: &Arc<Live>, offered: Offered) -> Shared {
+    async fn perform(&self, live: &Arc<LiveEndpoint>, offered: OfferedPayment) -> SharedResult {
         self.calls.perform(self.call(live, offered)).await
     }
 
@@ -259,7 +270,7 @@ impl Bench {
     }
 
     /// Returns the records of the tool's calls, newest first, as their owner reads them.
-    async fn records(&self, live: &Live) -> Vec<Value> {
+    async fn records(&self, live: &LiveEndpoint) -> Vec<Value> {
         self.write_behind.write_all().await.unwrap();
         let query = CallQuery { limit: 100, ..CallQuery::default() };
         let page = self.history.list(&live.endpoint.id, &query).await.unwrap();
@@ -275,6 +286,6 @@ impl Bench {
 }
 
 /// Returns the tool with a handler that cannot run, which is the host's fault.
-fn broken(live: &Live) -> Arc<Live> {
-    Arc::new(Live { runs: Runs::Js, ..live.clone() })
+fn broken(live: &LiveEndpoint) -> Arc<LiveEndpoint> {
+    Arc::new(LiveEndpoint { runs: EndpointCode::Js, ..live.clone() })
 }

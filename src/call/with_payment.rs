@@ -7,7 +7,7 @@ use super::{
     error::CallError,
     input,
     new_call::NewCall,
-    run::{Produced, Task},
+    run::{HandlerResult, Task},
 };
 
 /// The payment of a run.
@@ -33,13 +33,13 @@ impl<'a> From<&'a OwedRun> for PaidBy<'a> {
 
 impl Calls {
     /// Runs the handler, or the host's own code.
-    pub(super) async fn run(&self, task: &NewCall, input: input::Parsed, paid: Option<PaidBy<'_>>) -> Result<Produced, CallError> {
+    pub(super) async fn run(&self, task: &NewCall, input: input::Parsed, paid: Option<PaidBy<'_>>) -> Result<HandlerResult, CallError> {
         let call = task.call.clone();
         let before = task.turn.total();
         let running = self.runner.run(Task {
             live: &task.live,
             by: task.by,
-            price: task.most(),
+            price: task.max(),
             call,
             receipt: &task.receipt,
             head: &task.head,
@@ -49,9 +49,9 @@ impl Calls {
             now: task.started,
             progress: task.progress.as_ref(),
             scratch: None,
-            till: &task.till,
+            charge: &task.charge,
             turn: &task.turn,
-            took: &task.took,
+            elapsed: &task.elapsed,
         });
         // Usage is reported when it ends or is dropped here.
         let produced = tokio::select! {
@@ -77,7 +77,7 @@ impl Calls {
         }
         task.cancel.cancelled().await;
         if let Some(paid) = paid {
-            self.in_flight.left(paid.payment).await;
+            self.in_flight.remaining(paid.payment).await;
         }
     }
 }

@@ -5,9 +5,9 @@
 //! batch whose commit was not confirmed is searched for in the store before it is written again.
 
 mod batch;
+mod pending;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use std::{
     fmt,
@@ -24,9 +24,9 @@ use tollhouse_base::{
 };
 use tollhouse_event::{Events, Kind};
 use tollhouse_money::{
-    Closing, call_succeeded,
-    receipt::Record,
-    sale::{Sale, Sales, Totals},
+    ReceiptContext, call_succeeded,
+    receipt::UnsignedReceipt,
+    sale::{Sale, SaleTotals, Sales},
 };
 use tollhouse_store as store;
 use tollhouse_store::{Durability, Store, StoreError};
@@ -34,7 +34,7 @@ use tollhouse_tool::{Owner, Slug};
 
 use self::{
     batch::Batch,
-    waiting::{MAX_WAITING, Waiting},
+    pending::{MAX_WAITING, PendingWrites},
 };
 use super::{
     history::{CallRecord, History},
@@ -46,7 +46,7 @@ use super::{
 const GATHER: Duration = Duration::from_millis(25);
 
 /// How long a call waits for the store if too many receipts wait.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pause before the next attempt after the store refused a batch.
 const RETRY: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ pub struct WriteBehind {
     sales: Arc<Sales>,
     history: Arc<History>,
     metrics: Arc<Metrics>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingWrites>,
     /// The batch that is being written. The lock is held meanwhile.
     batch: tokio::sync::Mutex<Option<Batch>>,
     written: Notify,
@@ -132,26 +132,26 @@ impl WriteBehind {
     /// # Errors
     ///
     /// [`StoreError::Away`] if too many records of the same owner wait and the store accepts none.
-    pub(super) async fn succeeded(&self, closing: Closing) -> Result<(), StoreError> {
+    pub(super) async fn succeeded(&self, closing: ReceiptContext) -> Result<(), StoreError> {
         while !self.waiting().has_room(&closing.owner) {
             let written = self.written.notified();
             self.some.notify_one();
             let away = |_| StoreError::Away(format!("{MAX_WAITING} receipts wait to be written"));
-            tokio::time::timeout(PATIENCE, written).await.map_err(away)?;
+            tokio::time::timeout(TIMEOUT, written).await.map_err(away)?;
         }
         let event = match closing.owner {
             // Calls of the host's own free tools interest nobody, and are the most frequent.
             Owner::Platform => None,
             Owner::Builder(_) => Some(call_succeeded(&self.events, &closing)),
         };
-        let Closing { receipt, owner, .. } = closing;
+        let ReceiptContext { receipt, owner, .. } = closing;
         // An owner's calls are not sales.
         let sale =
-            (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: Totals::FREE });
+            (!receipt.owner).then(|| Sale { endpoint: receipt.endpoint_id.clone(), slug: receipt.slug.clone(), totals: SaleTotals::FREE });
         let at = receipt.issued_at;
         let id = receipt.receipt_id.clone();
         // It is signed when it is fetched.
-        let record = Bytes::from(Record::free(receipt).to_bytes());
+        let record = Bytes::from(UnsignedReceipt::free(receipt).to_bytes());
         let mut waiting = self.waiting();
         let first = waiting.is_empty();
         waiting.add_receipt(&owner, id, record);
@@ -182,7 +182,7 @@ impl WriteBehind {
             waiting.count(
                 owner,
                 at,
-                Sale { endpoint, slug, totals: if paid == Some(true) { Totals::PAID_FAILURE } else { Totals::FAILED } },
+                Sale { endpoint, slug, totals: if paid == Some(true) { SaleTotals::PAID_FAILURE } else { SaleTotals::FAILED } },
             );
         }
         drop(waiting);
@@ -270,7 +270,7 @@ impl WriteBehind {
         Batch::made_of(taken, &self.events, &self.sales)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingWrites> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

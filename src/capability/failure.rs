@@ -100,8 +100,8 @@ pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
 }
 
 /// A server's response with `status` is not JSON.
-pub(super) fn not_json(status: u16, why: &str) -> OpFailure {
-    OpFailure { status: Some(status), ..failure("not_json", format!("the answer (status {status}) {why}")) }
+pub(super) fn not_json(status: u16, reason: &str) -> OpFailure {
+    OpFailure { status: Some(status), ..failure("not_json", format!("the answer (status {status}) {reason}")) }
 }
 
 pub(super) fn outgoing(code: &str, message: impl Into<String>) -> OpFailure {

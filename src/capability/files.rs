@@ -16,16 +16,18 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::EndpointId,
 };
-use tollhouse_fair::{Fair, Share};
-use tollhouse_objects::{Ended, Objects, Promised};
+use tollhouse_fair::{FairSemaphore, Share};
+use tollhouse_objects::{EndedObjects, Objects, PendingObject};
 use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
-use tollhouse_store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, Written, schema, update};
+use tollhouse_store::{
+    Batch, CountedText, Direction, Durability, Store, StoreError, Table, TextPrefix, Tx, UpdatePlan, WrittenRow, schema, update,
+};
 use tollhouse_tool::Owner;
 
 use self::path::normalize;
 use super::{
     failure::{self, UpdateError, invalid_argument, quota_exceeded},
-    scope::{Turn, Turns, Usage},
+    usage::{Usage, WriteTurn, WriteTurns},
 };
 
 /// Maximum number of attempts to read content that is being replaced, before the call fails.
@@ -39,14 +41,14 @@ const READS: usize = 16;
 const SOME: usize = 100;
 
 pub(super) const FILES: Table<Key, Entry> = schema::FILES.holding();
-pub(super) const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
+pub(super) const FILES_USAGE: Table<CountedText<EndpointId>, Usage> = schema::FILES_USAGE.holding();
 
 /// The tool and the path.
-pub(super) type Key = (Counted<EndpointId>, String);
+pub(super) type Key = (CountedText<EndpointId>, String);
 
 /// Returns the object with a file's content and its SHA-256 in hex, if known. Returns `None` if the row is not a file.
 #[must_use]
-pub fn object_of(written: &Written) -> Option<(String, Option<String>)> {
+pub fn object_of(written: &WrittenRow) -> Option<(String, Option<String>)> {
     let entry = FILES.read(written.of(&FILES)?).ok()?.value;
     Some((entry.object, entry.sha256))
 }
@@ -59,8 +61,8 @@ struct Inner {
     store: Arc<dyn Store>,
     clock: Clock,
     objects: Arc<Objects>,
-    turns: Arc<Turns>,
-    reads: Arc<Fair<Owner>>,
+    turns: Arc<WriteTurns>,
+    reads: Arc<FairSemaphore<Owner>>,
     /// Changes in progress, including those whose call was stopped.
     changes: TaskTracker,
 }
@@ -73,14 +75,14 @@ impl Files {
             store,
             clock,
             objects,
-            turns: Turns::new(CHANGES),
-            reads: Fair::new(READS, Share::All),
+            turns: WriteTurns::new(CHANGES),
+            reads: FairSemaphore::new(READS, Share::All),
             changes: TaskTracker::new(),
         }))
     }
 
-    pub(super) fn scoped(&self, owner: &Owner, endpoint: &EndpointId, limits: &Limits) -> Scoped {
-        Scoped { files: Arc::clone(&self.0), owner: owner.clone(), endpoint: endpoint.clone(), limits: *limits }
+    pub(super) fn scoped(&self, owner: &Owner, endpoint: &EndpointId, limits: &Limits) -> EndpointFiles {
+        EndpointFiles { files: Arc::clone(&self.0), owner: owner.clone(), endpoint: endpoint.clone(), limits: *limits }
     }
 
     /// Waits until no change is in progress. Call it at shutdown: running calls could begin more.
@@ -91,18 +93,18 @@ impl Files {
 
     /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.put(&FILES_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
+        batch.put(&FILES_USAGE, &CountedText(endpoint.clone()), &Usage::CLOSED);
     }
 
     /// Removes the mark that `endpoint` is closed, once none of its calls is running.
     pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.delete(&FILES_USAGE, &Counted(endpoint.clone()));
+        batch.delete(&FILES_USAGE, &CountedText(endpoint.clone()));
     }
 
     /// Removes every file of `endpoint`: first all entries, then their content. If this is interrupted, the content is
     /// collected later.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let (own, mut ended) = (Counted(endpoint.clone()), Ended::default());
+        let (own, mut ended) = (CountedText(endpoint.clone()), EndedObjects::default());
         loop {
             let page = FILES.readable(&*self.0.store, &FILES.under(&own), SOME, Direction::Forward).await?;
             if page.is_empty() {
@@ -124,15 +126,15 @@ impl Files {
     }
 
     /// Wakes the background task that deletes contents without an entry.
-    pub(super) fn collect_soon(&self) {
-        self.0.objects.collect_soon();
+    pub(super) fn schedule_collection(&self) {
+        self.0.objects.schedule_collection();
     }
 }
 
 impl Inner {
     /// Runs a change on a separate task. If a call were stopped in the middle of it, content would be left that no
     /// entry names and no quota counts.
-    async fn to_its_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
+    async fn run_to_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
         self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&error)))
     }
 }
@@ -144,14 +146,14 @@ impl fmt::Debug for Files {
 }
 
 /// The files of one tool, with one call's limits.
-pub(super) struct Scoped {
+pub(super) struct EndpointFiles {
     files: Arc<Inner>,
     owner: Owner,
     endpoint: EndpointId,
     limits: Limits,
 }
 
-impl Scoped {
+impl EndpointFiles {
     pub(super) async fn read(&self, path: String) -> Result<OpValue, OpFailure> {
         let path = normalize(&path)?;
         let key = self.key(path);
@@ -182,15 +184,15 @@ impl Scoped {
         let key = self.key(path);
         let turn = self.turn().await;
         let files = Arc::clone(&self.files);
-        files.to_its_end(async move { self.store(turn, &key, content).await }).await
+        files.run_to_end(async move { self.store(turn, &key, content).await }).await
     }
 
     /// Waits for the call's turn. A call that is stopped while it waits leaves nothing behind.
-    async fn turn(&self) -> Turn {
+    async fn turn(&self) -> WriteTurn {
         self.files.turns.take(&self.owner, &self.endpoint).await
     }
 
-    async fn store(&self, _turn: Turn, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
+    async fn store(&self, _turn: WriteTurn, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
         let size = content.len() as u64;
         // Refuse early, before storing content. The commit checks again.
         let before = FILES.get(&*self.files.store, key).await.map_err(failure::store)?;
@@ -224,14 +226,14 @@ impl Scoped {
             self.files.objects.discard(replaced).await;
             Ok(OpValue::None)
         };
-        files.to_its_end(delete).await
+        files.run_to_end(delete).await
     }
 
     pub(super) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = FILES.under(&(Counted(self.endpoint.clone()), Starting(&prefix)));
+        let mut range = FILES.under(&(CountedText(self.endpoint.clone()), TextPrefix(&prefix)));
         if let Some(cursor) = cursor {
             let path = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|path| String::from_utf8(path).ok());
             let path = path.filter(|path| path.starts_with(&prefix));
@@ -249,17 +251,22 @@ impl Scoped {
     }
 
     /// Commits an entry with this content at `key`, or its removal. Returns the objects that the old entry held.
-    async fn replace(&self, key: &Key, content: Option<(&Promised, u64)>) -> Result<Ended, OpFailure> {
+    async fn replace(&self, key: &Key, content: Option<(&PendingObject, u64)>) -> Result<EndedObjects, OpFailure> {
         // The replaced content is deleted after this commit.
         update(&*self.files.store, Durability::built_on(&*self.files.store), |tx| self.decide(tx, key, content))
             .await
             .map_err(|error| error.0)
     }
 
-    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, content: Option<(&Promised, u64)>) -> Result<Decided<'a, Ended>, UpdateError> {
+    async fn decide<'a>(
+        &self,
+        mut tx: Tx<'a>,
+        key: &Key,
+        content: Option<(&PendingObject, u64)>,
+    ) -> Result<UpdatePlan<'a, EndedObjects>, UpdateError> {
         let row = tx.row(&FILES, key).await?;
         if row.is_none() && content.is_none() {
-            return tx.answer(Ended::default());
+            return tx.answer(EndedObjects::default());
         }
         let before = tx.get(&FILES_USAGE, &key.0).await?.unwrap_or_default();
         if before.is_closed() {
@@ -268,7 +275,7 @@ impl Scoped {
         let after = self.usage_with(before, row.as_ref().map(|row| &row.value), content.map(|(_, size)| size))?;
         match content {
             Some((object, size)) => {
-                if !object.kept(&mut tx).await? {
+                if !object.claim(&mut tx).await? {
                     return Err(failure::objects(&"a day went by before its entry was written").into());
                 }
                 let (object, sha256) = (object.name.clone(), Some(object.sha256.clone()));
@@ -295,7 +302,7 @@ impl Scoped {
     }
 
     fn key(&self, path: String) -> Key {
-        (Counted(self.endpoint.clone()), path)
+        (CountedText(self.endpoint.clone()), path)
     }
 }
 

@@ -15,12 +15,12 @@
 //! The guard does *not* decide who may use it: `ctx.httpGetJson` passes the tool's allowed hosts.
 
 pub mod addresses;
+mod cache;
 mod client;
 mod coding;
 mod dns;
 mod error;
 mod fetch;
-mod kept;
 mod limits;
 mod meter;
 mod recorded;
@@ -29,23 +29,23 @@ mod system;
 
 use std::{fmt, sync::Arc};
 
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::{FairSemaphore, Share};
 use url::{Host, Url};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::dns::Dns;
 use self::{
-    client::{Client, client},
-    kept::Kept,
+    cache::AddressCache,
+    client::{GuardedClient, client},
     limits::OPEN_REQUESTS,
     resolve::Resolver,
-    system::System,
+    system::SystemResolver,
 };
 pub use self::{
     error::{FetchError, GuardError},
     fetch::{Fetch, Fetched, Hops},
     limits::{MAX_REDIRECTS, URL_BYTES},
-    recorded::{Recorded, RecordedAnswer},
+    recorded::{RecordedAnswer, RecordedAnswers},
     resolve::Lookup,
 };
 use super::AllowedHosts;
@@ -72,11 +72,11 @@ struct Inner {
     allow_http: bool,
     allow: Vec<(String, u16)>,
     /// The client for public addresses.
-    public: Client,
+    public: GuardedClient,
     /// The client for the hosts in `allow`, used for nothing else.
-    exempt: Option<Client>,
-    open: Arc<Fair<Box<str>>>,
-    kept: Kept,
+    exempt: Option<GuardedClient>,
+    open: Arc<FairSemaphore<Box<str>>>,
+    cache: AddressCache,
 }
 
 impl Guard {
@@ -90,10 +90,10 @@ impl Guard {
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = client::roots(&settings.roots)?;
         let public = client(&roots, Resolver::public(settings.lookup.clone().unwrap_or_else(|| Arc::new(dns::Dns::of_system()))))?;
-        let own = || settings.lookup.unwrap_or_else(|| Arc::new(System::new()));
+        let own = || settings.lookup.unwrap_or_else(|| Arc::new(SystemResolver::new()));
         let exempt = if allow.is_empty() { None } else { Some(client(&roots, Resolver::unchecked(own()))?) };
-        let open = Fair::new(OPEN_REQUESTS, Share::OfFree);
-        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, kept: Kept::new() })))
+        let open = FairSemaphore::new(OPEN_REQUESTS, Share::OfFree);
+        Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, cache: AddressCache::new() })))
     }
 
     /// Parses a URL and checks everything that can be checked before its name is resolved.
@@ -111,7 +111,7 @@ impl Guard {
         }
         // White space after that is percent-encoded, as URL parsers do.
         let mut url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
-        without_dot(&mut url);
+        strip_root_dot(&mut url);
         // Percent-encoding can make the URL longer.
         check_length(url.as_str())?;
         self.check_parsed(&url, hosts)?;
@@ -119,7 +119,7 @@ impl Guard {
     }
 
     fn check_parsed(&self, url: &Url, hosts: Option<&AllowedHosts>) -> Result<(), FetchError> {
-        let forbidden = |why: &str| Err(FetchError::Forbidden(why.to_owned()));
+        let forbidden = |reason: &str| Err(FetchError::Forbidden(reason.to_owned()));
         if !matches!(url.scheme(), "https" | "http") {
             return Err(FetchError::InvalidUrl(format!("has the scheme `{}`, use https", url.scheme())));
         }
@@ -145,7 +145,7 @@ impl Guard {
             Host::Ipv4(address) => addresses::refusal(address.into()),
             Host::Ipv6(address) => addresses::refusal(address.into()),
         };
-        refusal.map_or(Ok(()), |why| Err(FetchError::Forbidden(format!("`{name}` is not a public host: {why}"))))
+        refusal.map_or(Ok(()), |reason| Err(FetchError::Forbidden(format!("`{name}` is not a public host: {reason}"))))
     }
 
     fn is_exempt(&self, url: &Url) -> bool {
@@ -153,7 +153,7 @@ impl Guard {
         self.0.allow.iter().any(|(allowed, allowed_port)| allowed == host && *allowed_port == port)
     }
 
-    fn client_for(&self, url: &Url) -> &Client {
+    fn client_for(&self, url: &Url) -> &GuardedClient {
         self.0.exempt.as_ref().filter(|_| self.is_exempt(url)).unwrap_or(&self.0.public)
     }
 }
@@ -172,7 +172,7 @@ fn before_path(url: &str) -> &str {
 }
 
 /// Removes the dot at the end of a name: `example.com.` is the fully qualified form of `example.com`.
-fn without_dot(url: &mut Url) {
+fn strip_root_dot(url: &mut Url) {
     if let Some(Host::Domain(name)) = url.host()
         && let Some(name) = name.strip_suffix('.').filter(|name| !name.is_empty() && !name.ends_with('.'))
     {

@@ -18,7 +18,7 @@ use tollhouse_protocol::{HeaderFromEnv, OpFailure, OpValue};
 use super::{
     AllowedHosts, CallGrants, Guard, Redactor,
     failure::{self, invalid_argument},
-    guard::{Fetch, FetchError, Fetched, Recorded},
+    guard::{Fetch, FetchError, Fetched, RecordedAnswers},
 };
 
 /// Maximum number of concurrent requests of one call. Further requests wait within their own timeout.
@@ -78,30 +78,30 @@ const SHOWN_HEADERS: &[&str] = &[
 ];
 
 /// The resources that one call has used.
-pub(super) struct Counters {
+pub(super) struct HttpCounters {
     used: AtomicU64,
     open: Semaphore,
 }
 
-impl Default for Counters {
+impl Default for HttpCounters {
     fn default() -> Self {
         Self { used: AtomicU64::new(0), open: Semaphore::new(OPEN) }
     }
 }
 
 /// A call's access to the network, created for one op from the current grant.
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingRequest<'a> {
     pub(super) guard: &'a Guard,
     pub(super) hosts: AllowedHosts,
     pub(super) call: &'a CallGrants,
-    pub(super) counters: &'a Counters,
+    pub(super) counters: &'a HttpCounters,
     /// Hides secrets that the handler must not see.
     pub(super) hidden: &'a Redactor,
     /// Recorded responses to use instead of real servers.
-    pub(super) recorded: Option<Arc<Recorded>>,
+    pub(super) recorded: Option<Arc<RecordedAnswers>>,
 }
 
-impl Outgoing<'_> {
+impl OutgoingRequest<'_> {
     pub(super) async fn get(
         &self,
         url: String,
@@ -146,13 +146,13 @@ impl Outgoing<'_> {
     }
 }
 
-fn request_headers(asked: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
-    let bytes: usize = asked.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if asked.len() > HEADERS || bytes > HEADER_BYTES {
-        return Err(invalid_argument(format!("{} headers of {bytes} bytes, limits {HEADERS} and {HEADER_BYTES}", asked.len())));
+fn request_headers(request: &[(String, String)]) -> Result<HeaderMap, OpFailure> {
+    let bytes: usize = request.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if request.len() > HEADERS || bytes > HEADER_BYTES {
+        return Err(invalid_argument(format!("{} headers of {bytes} bytes, limits {HEADERS} and {HEADER_BYTES}", request.len())));
     }
     let mut headers = HeaderMap::new();
-    for (name, value) in asked {
+    for (name, value) in request {
         let value = HeaderValue::from_str(value)
             .map_err(|_| invalid_argument(format!("the value of the header `{name}` has characters that no header has")))?;
         headers.append(header_name(name)?, value);
@@ -174,7 +174,7 @@ struct Answer<'a> {
 }
 
 fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
-    let not_json = |why: &str| failure::not_json(fetched.status.as_u16(), why);
+    let not_json = |reason: &str| failure::not_json(fetched.status.as_u16(), reason);
     let json = if fetched.body.is_empty() {
         None
     } else {

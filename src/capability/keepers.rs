@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_store::{Direction, Store, StoreError};
 
-use super::{files::FILES, kv::KV, log::place::LOGS, secret::SECRETS};
+use super::{files::FILES, kv::KV, log::position::LOGS, secret::SECRETS};
 
 /// A kind of data that tools store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Kept {
     Logs,
 }
 
-/// A turn of a [round](tollhouse_store::round) over the tools with one kind of data.
+/// A turn of a [round](tollhouse_store::sweep_cursor) over the tools with one kind of data.
 pub struct Keepers<'a> {
     /// The tools found. There are at most as many as a turn reads rows.
     pub found: Vec<EndpointId>,

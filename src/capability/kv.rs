@@ -1,8 +1,8 @@
 //! `ctx.kv`: JSON values by key for each tool, with quotas.
 //!
 //! Invariant: the usage record of a tool is the number and size of its entries in the store. Every commit that changes
-//! one changes the other and checks both. Only [`Scoped::transact`] writes entries for a call, and only
-//! [`Scoped::reclaim`] removes expired ones.
+//! one changes the other and checks both. Only [`EndpointKv::transact`] writes entries for a call, and only
+//! [`EndpointKv::reclaim`] removes expired ones.
 //!
 //! The commit that deletes a tool sets its usage to [`Usage::CLOSED`], so that calls that still run on another host can
 //! store nothing after it. A write that does not change the usage replaces or removes an existing entry, so it fails
@@ -27,21 +27,21 @@ use tollhouse_base::{
     id::EndpointId,
 };
 use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
-use tollhouse_store::{Batch, Counted, Decided, Direction, Durability, Row, Store, StoreError, Table, Tx, schema, update};
+use tollhouse_store::{Batch, CountedText, Direction, Durability, Row, Store, StoreError, Table, Tx, UpdatePlan, schema, update};
 use tollhouse_tool::Owner;
 
 pub(super) use self::entry::Entry;
 use self::entry::{apply, holds};
 use super::{
     failure::{self, UpdateError, invalid_argument, quota_exceeded},
-    scope::{Turns, Usage},
+    usage::{Usage, WriteTurns},
 };
 
 pub(super) const KV: Table<Key, Entry> = schema::KV.holding();
-pub(super) const KV_USAGE: Table<Counted<EndpointId>, Usage> = schema::KV_USAGE.holding();
+pub(super) const KV_USAGE: Table<CountedText<EndpointId>, Usage> = schema::KV_USAGE.holding();
 
 /// The tool and the handler's own key.
-pub(super) type Key = (Counted<EndpointId>, String);
+pub(super) type Key = (CountedText<EndpointId>, String);
 
 /// Maximum number of checks, and of writes, in one `atomic`.
 const ATOMIC_LIMIT: usize = 100;
@@ -57,7 +57,7 @@ const RECLAIM_EVERY_MS: u64 = 1_000;
 pub struct Kv {
     store: Arc<dyn Store>,
     clock: Clock,
-    turns: Arc<Turns>,
+    turns: Arc<WriteTurns>,
     /// When each tool was last swept for expired entries.
     reclaimed: Mutex<HashMap<EndpointId, Timestamp>>,
 }
@@ -66,26 +66,26 @@ impl Kv {
     /// Creates the keys and values of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock, turns: Turns::new(CHANGES), reclaimed: Mutex::default() }
+        Self { store, clock, turns: WriteTurns::new(CHANGES), reclaimed: Mutex::default() }
     }
 
-    pub(super) fn scoped<'a>(&'a self, owner: &'a Owner, endpoint: &'a EndpointId, limits: &'a Limits) -> Scoped<'a> {
-        Scoped { kv: self, owner, endpoint, limits }
+    pub(super) fn scoped<'a>(&'a self, owner: &'a Owner, endpoint: &'a EndpointId, limits: &'a Limits) -> EndpointKv<'a> {
+        EndpointKv { kv: self, owner, endpoint, limits }
     }
 
     /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.put(&KV_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
+        batch.put(&KV_USAGE, &CountedText(endpoint.clone()), &Usage::CLOSED);
     }
 
     /// Removes the mark that `endpoint` is closed, once none of its calls is running.
     pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        batch.delete(&KV_USAGE, &Counted(endpoint.clone()));
+        batch.delete(&KV_USAGE, &CountedText(endpoint.clone()));
     }
 
     /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let own = Counted(endpoint.clone());
+        let own = CountedText(endpoint.clone());
         // Remove the usage record last, so that it never counts too little.
         KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
         if let Some(row) = KV_USAGE.row(&*self.store, &own).await?.filter(|row| !row.value.is_closed()) {
@@ -116,14 +116,14 @@ impl fmt::Debug for Kv {
 }
 
 /// The kv of one tool, with one call's limits.
-pub(super) struct Scoped<'a> {
+pub(super) struct EndpointKv<'a> {
     kv: &'a Kv,
     owner: &'a Owner,
     endpoint: &'a EndpointId,
     limits: &'a Limits,
 }
 
-impl Scoped<'_> {
+impl EndpointKv<'_> {
     pub(super) async fn get(&self, key: String) -> Result<OpValue, OpFailure> {
         self.check_key(&key)?;
         let entry = KV.get(&*self.kv.store, &self.key(&key)).await.map_err(failure::store)?;
@@ -180,13 +180,13 @@ impl Scoped<'_> {
         mut tx: Tx<'a>,
         checks: &[AtomicCheck],
         writes: &[AtomicWrite],
-    ) -> Result<Decided<'a, Attempt>, UpdateError> {
+    ) -> Result<UpdatePlan<'a, Attempt>, UpdateError> {
         let now = self.kv.clock.now();
-        let mut touched: BTreeMap<&str, Touched> = BTreeMap::new();
+        let mut touched: BTreeMap<&str, TouchedKey> = BTreeMap::new();
         for key in checks.iter().map(|check| check.key.as_str()).chain(writes.iter().map(written_key)) {
             if !touched.contains_key(key) {
                 let row = tx.row(&KV, &self.key(key)).await?;
-                touched.insert(key, Touched::new(row, now));
+                touched.insert(key, TouchedKey::new(row, now));
             }
         }
         for check in checks {
@@ -206,8 +206,8 @@ impl Scoped<'_> {
         self.decide(tx, touched).await
     }
 
-    async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, Touched>) -> Result<Decided<'a, Attempt>, UpdateError> {
-        let own = Counted(self.endpoint.clone());
+    async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, TouchedKey>) -> Result<UpdatePlan<'a, Attempt>, UpdateError> {
+        let own = CountedText(self.endpoint.clone());
         // The commit depends on the usage only if it changes.
         let stored = KV_USAGE.row(tx.store(), &own).await?;
         let before = stored.as_ref().map_or(Usage::default(), |row| row.value);
@@ -240,7 +240,7 @@ impl Scoped<'_> {
     }
 
     fn key(&self, key: &str) -> Key {
-        (Counted(self.endpoint.clone()), key.to_owned())
+        (CountedText(self.endpoint.clone()), key.to_owned())
     }
 
     /// Returns why `after` exceeds the quota. A change that does not grow is always allowed, so that a tool above a
@@ -261,7 +261,7 @@ impl Scoped<'_> {
         if !self.kv.begin_reclaim(self.endpoint, now) {
             return Ok(false);
         }
-        let mut range = KV.under(&Counted(self.endpoint.clone())).within(LIST_BYTES);
+        let mut range = KV.under(&CountedText(self.endpoint.clone())).within(LIST_BYTES);
         let mut any = false;
         loop {
             let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await.map_err(failure::store)?;
@@ -275,7 +275,7 @@ impl Scoped<'_> {
         if expired.is_empty() {
             return Ok(false);
         }
-        let own = Counted(self.endpoint.clone());
+        let own = CountedText(self.endpoint.clone());
         let stored = KV_USAGE.row(&*self.kv.store, &own).await.map_err(failure::store)?;
         let mut usage = stored.as_ref().map_or(Usage::default(), |row| row.value);
         if usage.is_closed() {
@@ -329,14 +329,14 @@ enum Attempt {
 }
 
 /// A key in a transaction: its stored row and its new value.
-struct Touched {
+struct TouchedKey {
     /// The stored row, which counts toward the usage even if expired.
     row: Option<Row<Key, Entry>>,
     after: Option<Entry>,
     written: bool,
 }
 
-impl Touched {
+impl TouchedKey {
     fn new(row: Option<Row<Key, Entry>>, now: Timestamp) -> Self {
         let after = row.as_ref().map(|row| row.value.clone()).filter(|entry| entry.live(now));
         Self { row, after, written: false }

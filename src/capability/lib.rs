@@ -10,7 +10,8 @@
 
 #![warn(missing_docs)]
 
-mod agrees;
+mod consistency;
+mod dry_run;
 mod failure;
 mod files;
 mod grant;
@@ -21,12 +22,11 @@ mod http;
 mod keepers;
 mod kv;
 mod log;
+mod metered_charge;
 mod progress;
 mod redact;
-mod scope;
-mod scratch;
 pub mod secret;
-mod till;
+mod usage;
 
 use std::{
     collections::HashMap,
@@ -42,12 +42,13 @@ use futures_util::future::BoxFuture;
 use tollhouse_base::{clock::Clock, id::EndpointId};
 use tollhouse_objects::Objects;
 use tollhouse_pool::OpHost;
-use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
+use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, ProgressMessage};
 use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
-    agrees::check_kept,
+    consistency::check_objects,
+    dry_run::DryRunStore,
     files::{Files, object_of},
     grant::{Grant, Granted},
     grants::CallGrants,
@@ -55,14 +56,13 @@ pub use self::{
     hosts::{AllowedHosts, HostPatternError},
     keepers::{Keepers, Kept},
     kv::Kv,
-    log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
+    log::{FollowedLine, LogEntry, LogPage, LogPosition, LogQuery, LogSettings, Logs},
+    metered_charge::MeteredCharge,
     progress::ProgressUpdate,
     redact::Redactor,
-    scratch::Scratch,
-    till::Till,
 };
 use crate::{
-    guard::Recorded,
+    guard::RecordedAnswers,
     secret::{Secrets, Visibility},
 };
 
@@ -74,7 +74,7 @@ pub struct CapabilityServices {
     logs: Logs,
     secrets: Arc<Secrets>,
     replica: Arc<Replica>,
-    recorded: RwLock<HashMap<EndpointId, Arc<Recorded>>>,
+    recorded: RwLock<HashMap<EndpointId, Arc<RecordedAnswers>>>,
 }
 
 impl CapabilityServices {
@@ -126,7 +126,7 @@ impl CapabilityServices {
 
     /// Makes a tool's requests get recorded responses from the next one on, or real ones again with `None`. It is for a
     /// process that embeds this host. Nothing of it is stored.
-    pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<Recorded>>) {
+    pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<RecordedAnswers>>) {
         let mut all = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
         match recorded {
             Some(recorded) => _ = all.insert(endpoint.clone(), recorded),
@@ -134,7 +134,7 @@ impl CapabilityServices {
         }
     }
 
-    fn recorded(&self, endpoint: &EndpointId) -> Option<Arc<Recorded>> {
+    fn recorded(&self, endpoint: &EndpointId) -> Option<Arc<RecordedAnswers>> {
         self.recorded.read().unwrap_or_else(PoisonError::into_inner).get(endpoint).map(Arc::clone)
     }
 
@@ -147,14 +147,14 @@ impl CapabilityServices {
     /// Prevents secrets, keys and files of a tool from being stored from this commit on, on any host. Part of the commit
     /// that deletes the tool.
     pub fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        secret::added::close(batch, endpoint);
+        secret::added_count::close(batch, endpoint);
         self.kv.close(batch, endpoint);
         self.files.close(batch, endpoint);
     }
 
     /// Removes the mark that a tool is closed. Call it when none of its calls can be running, after [`Self::forget`].
     pub fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
-        secret::added::release(batch, endpoint);
+        secret::added_count::release(batch, endpoint);
         self.kv.release(batch, endpoint);
         self.files.release(batch, endpoint);
     }
@@ -175,8 +175,8 @@ impl CapabilityServices {
     }
 
     /// Wakes the background task that deletes file contents without an entry.
-    pub fn collect_soon(&self) {
-        self.files.collect_soon();
+    pub fn schedule_collection(&self) {
+        self.files.schedule_collection();
     }
 }
 
@@ -190,15 +190,15 @@ impl fmt::Debug for CapabilityServices {
 pub struct Ops {
     call: CallGrants,
     services: Arc<CapabilityServices>,
-    http: http::Counters,
+    http: http::HttpCounters,
     redactor: OnceLock<Redactor>,
     /// Finds secrets that the handler itself must not see.
     hidden: OnceLock<Redactor>,
     listener: Option<progress::Listener>,
     /// The storage of a dry run.
-    scratch: Option<Arc<Scratch>>,
+    scratch: Option<Arc<DryRunStore>>,
     /// The charge that the handler sets for the call.
-    till: Arc<Till>,
+    charge: Arc<MeteredCharge>,
     host_failed: AtomicBool,
 }
 
@@ -207,7 +207,7 @@ impl Ops {
     /// progress.
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
-        let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
+        let (http, redactor, hidden) = (http::HttpCounters::default(), OnceLock::new(), OnceLock::new());
         Self {
             call,
             services,
@@ -216,22 +216,22 @@ impl Ops {
             hidden,
             listener: None,
             scratch: None,
-            till: Arc::default(),
+            charge: Arc::default(),
             host_failed: AtomicBool::new(false),
         }
     }
 
-    /// Uses the kv, files and log of `scratch` instead of the tool's own.
+    /// Uses the kv, files and log of `dry_run` instead of the tool's own.
     #[must_use]
-    pub fn in_scratch(mut self, scratch: Arc<Scratch>) -> Self {
+    pub fn is_dry_run(mut self, scratch: Arc<DryRunStore>) -> Self {
         self.scratch = Some(scratch);
         self
     }
 
-    /// Lets the handler set the call's charge in `till`. Default: the price is fixed.
+    /// Lets the handler set the call's charge in `metered_charge`. Default: the price is fixed.
     #[must_use]
-    pub fn with_till(mut self, till: Arc<Till>) -> Self {
-        self.till = till;
+    pub fn with_charge(mut self, charge: Arc<MeteredCharge>) -> Self {
+        self.charge = charge;
         self
     }
 
@@ -294,27 +294,34 @@ impl Ops {
                     }
                     // A call can only charge for itself, whatever the worker sends.
                     OpRequest::Charge { call, .. } if call != self.call.call_id.as_str() => Err(failure::call_ended()),
-                    OpRequest::Charge { usd, .. } => self.till.charge(&usd).map(|()| OpValue::None),
+                    OpRequest::Charge { usd, .. } => self.charge.charge(&usd).map(|()| OpValue::None),
                 }
             };
         }
         tollhouse_protocol::ops!(perform)
     }
 
-    fn kv(&self, _: &Granted) -> kv::Scoped<'_> {
+    fn kv(&self, _: &Granted) -> kv::EndpointKv<'_> {
         let kv = self.scratch.as_ref().map_or(&self.services.kv, |scratch| &scratch.kv);
         kv.scoped(&self.call.owner, &self.call.endpoint_id, &self.call.limits)
     }
 
-    fn files(&self, _: &Granted) -> files::Scoped {
+    fn files(&self, _: &Granted) -> files::EndpointFiles {
         let files = self.scratch.as_ref().map_or(&self.services.files, |scratch| &scratch.files);
         files.scoped(&self.call.owner, &self.call.endpoint_id, &self.call.limits)
     }
 
-    fn http_get_json(&self, granted: &Granted) -> http::Outgoing<'_> {
+    fn http_get_json(&self, granted: &Granted) -> http::OutgoingRequest<'_> {
         let hosts = granted.hosts.clone();
         let recorded = self.services.recorded(&self.call.endpoint_id);
-        http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden(), recorded }
+        http::OutgoingRequest {
+            guard: &self.services.guard,
+            hosts,
+            call: &self.call,
+            counters: &self.http,
+            hidden: self.hidden(),
+            recorded,
+        }
     }
 }
 
@@ -341,9 +348,9 @@ impl OpHost for Ops {
         self.keep(entry);
     }
 
-    fn progress(&self, said: Said) {
+    fn progress(&self, message: ProgressMessage) {
         if let Some(listener) = &self.listener {
-            listener.hear(&said, &self.call.limits, self.redactor());
+            listener.on_update(&message, &self.call.limits, self.redactor());
         }
     }
 

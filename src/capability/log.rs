@@ -4,11 +4,11 @@
 //! in batches ([`Durability::Buffered`](tollhouse_store::Durability::Buffered)) and trims. Only a tool that writes too
 //! fast, or more than its share when the queues are full, loses lines. They are counted, and its log says how many.
 
-mod clean;
 mod entry;
-pub(super) mod place;
+mod pending;
+pub(super) mod position;
+mod sanitize;
 mod settings;
-mod waiting;
 mod writer;
 
 use std::{
@@ -24,17 +24,17 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{CallId, EndpointId},
 };
-use tollhouse_event::feed::{Crowded, Feed, Follower, Position as _};
+use tollhouse_event::feed::{Feed, Follower, Position as _, TooManyFollowers};
 use tollhouse_protocol::LogLevel;
-use tollhouse_store::{Counted, Direction, Store, StoreError, Value as _};
+use tollhouse_store::{CountedText, Direction, Store, StoreError, Value as _};
 use tollhouse_tool::Owner;
 
-pub(super) use self::clean::clean;
-pub use self::{entry::LogEntry, place::LogPlace, settings::LogSettings};
+pub(super) use self::sanitize::sanitize;
+pub use self::{entry::LogEntry, position::LogPosition, settings::LogSettings};
 use self::{
-    place::LOGS,
-    waiting::{Line, Waiting},
-    writer::{Writer, remove_until},
+    pending::{PendingLine, PendingLines},
+    position::LOGS,
+    writer::{LogWriter, remove_until},
 };
 
 tollhouse_store::json_values!(LogEntry);
@@ -67,9 +67,9 @@ pub struct LogPage {
 
 /// A line with its position in the log.
 #[derive(Debug, Clone)]
-pub struct Followed {
+pub struct FollowedLine {
     /// Its position.
-    pub place: LogPlace,
+    pub position: LogPosition,
     /// The line.
     pub entry: LogEntry,
 }
@@ -84,8 +84,8 @@ pub struct Logs {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: LogSettings,
-    waiting: Arc<Waiting>,
-    feed: Arc<Feed<Arc<Followed>>>,
+    waiting: Arc<PendingLines>,
+    feed: Arc<Feed<Arc<FollowedLine>>>,
     sequence: AtomicU64,
 }
 
@@ -97,20 +97,20 @@ impl Logs {
     /// delivers lines of other hosts.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
-        let waiting = Arc::new(Waiting::new(&settings));
-        tokio::spawn(Writer::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
+        let waiting = Arc::new(PendingLines::new(&settings));
+        tokio::spawn(LogWriter::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
         // Hosts that share a store start their sequence numbers at different values.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
         let feed = Feed::of(&*store, &clock);
         let stored = Arc::clone(&store);
         feed.pull(
-            |followed: &Followed| followed.place.clone(),
-            move |endpoint, place, limit| {
+            |followed: &FollowedLine| followed.position.clone(),
+            move |endpoint, position, limit| {
                 let store = Arc::clone(&stored);
                 async move {
                     let endpoint = endpoint.parse::<EndpointId>().ok();
                     let Some(endpoint) = endpoint else { return Ok(vec![]) };
-                    stored_after(&*store, endpoint, place, limit).await
+                    stored_after(&*store, endpoint, position, limit).await
                 }
             },
         );
@@ -124,9 +124,9 @@ impl Logs {
     /// Queues a line, or drops and counts one if there are too many.
     pub fn write(&self, owner: &Owner, endpoint: &EndpointId, entry: LogEntry) {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let place = LogPlace(entry.at, sequence);
-        self.feed.publish(endpoint.as_str(), || Arc::new(Followed { place: place.clone(), entry: entry.clone() }));
-        self.waiting.push(owner, endpoint, Line { place, entry: entry.to_bytes() });
+        let position = LogPosition(entry.at, sequence);
+        self.feed.publish(endpoint.as_str(), || Arc::new(FollowedLine { position: position.clone(), entry: entry.clone() }));
+        self.waiting.push(owner, endpoint, PendingLine { position, entry: entry.to_bytes() });
     }
 
     /// Waits until every line so far is in the store or given up.
@@ -144,18 +144,18 @@ impl Logs {
     ///
     /// # Errors
     ///
-    /// [`Crowded`].
-    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<Followed>>, Crowded> {
+    /// [`TooManyFollowers`].
+    pub fn follow(&self, endpoint: &EndpointId) -> Result<Follower<Arc<FollowedLine>>, TooManyFollowers> {
         self.feed.follow(endpoint.as_str())
     }
 
-    /// Returns up to `limit` lines of `endpoint` after `place`, oldest first.
+    /// Returns up to `limit` lines of `endpoint` after `position`, oldest first.
     ///
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
-        let from = place.clone().max(LogPlace::start_of(self.settings.oldest(&self.clock)));
+    pub async fn after(&self, endpoint: &EndpointId, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
+        let from = position.clone().max(LogPosition::start_of(self.settings.oldest(&self.clock)));
         stored_after(&*self.store, endpoint.clone(), from, limit).await
     }
 
@@ -166,10 +166,10 @@ impl Logs {
     /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
         let oldest = self.settings.oldest(&self.clock).max(query.since.unwrap_or(Timestamp(0)));
-        let own = Counted(endpoint.clone());
+        let own = CountedText(endpoint.clone());
         let mut range = LOGS.under(&own).from(&(own.clone(), oldest));
         if let Some(cursor) = &query.cursor {
-            let Some(LogPlace(at, number)) = LogPlace::from_cursor(cursor) else { return Ok(None) };
+            let Some(LogPosition(at, number)) = LogPosition::from_cursor(cursor) else { return Ok(None) };
             range = range.before(&(own, at, number));
             if range.is_empty() {
                 return Ok(Some(LogPage::default()));
@@ -183,7 +183,7 @@ impl Logs {
                 seen += 1;
                 page.entries.extend(entry.filter(|entry| query.wants(entry)));
                 if page.entries.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next_cursor = Some(LogPlace(key.1, key.2).to_cursor());
+                    page.next_cursor = Some(LogPosition(key.1, key.2).to_cursor());
                     return Ok(Some(page));
                 }
                 range = range.before(&key);
@@ -194,7 +194,7 @@ impl Logs {
         }
     }
 
-    /// Removes old lines, in one turn of a [round](tollhouse_store::round) through tools that continues where the last
+    /// Removes old lines, in one turn of a [round](tollhouse_store::sweep_cursor) through tools that continues where the last
     /// sweep stopped.
     ///
     /// # Errors
@@ -215,21 +215,22 @@ impl Logs {
     /// Removes every line of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.flush().await;
-        LOGS.clear(&*self.store, &LOGS.under(&Counted(endpoint.clone())), u64::MAX).await.map(|_| ())
+        LOGS.clear(&*self.store, &LOGS.under(&CountedText(endpoint.clone())), u64::MAX).await.map(|_| ())
     }
 }
 
-/// Returns up to `limit` stored lines of `endpoint` after `place`, oldest first.
+/// Returns up to `limit` stored lines of `endpoint` after `position`, oldest first.
 async fn stored_after(
     store: &(impl Store + ?Sized),
     endpoint: EndpointId,
-    LogPlace(at, number): LogPlace,
+    LogPosition(at, number): LogPosition,
     limit: usize,
-) -> Result<Vec<Followed>, StoreError> {
-    let own = Counted(endpoint);
+) -> Result<Vec<FollowedLine>, StoreError> {
+    let own = CountedText(endpoint);
     let range = LOGS.under(&own).after(&(own, at, number));
     let rows = LOGS.readable(store, &range, limit, Direction::Forward).await?;
-    let followed = rows.into_iter().filter_map(|((_, at, number), entry)| Some(Followed { place: LogPlace(at, number), entry: entry? }));
+    let followed =
+        rows.into_iter().filter_map(|((_, at, number), entry)| Some(FollowedLine { position: LogPosition(at, number), entry: entry? }));
     Ok(followed.collect())
 }
 

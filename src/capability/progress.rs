@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tollhouse_protocol::{Limits, Said};
+use tollhouse_protocol::{Limits, ProgressMessage};
 
-use super::{Redactor, log::clean};
+use super::{Redactor, log::sanitize};
 
 /// A progress message, cleaned and redacted.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,26 +22,26 @@ pub struct ProgressUpdate {
 /// Receives a call's messages, with a rate limit.
 pub(super) struct Listener {
     hear: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
-    pace: Mutex<Pace>,
+    pace: Mutex<MessageRate>,
 }
 
 /// The messages of the current second.
 #[derive(Debug)]
-struct Pace {
+struct MessageRate {
     since: Instant,
-    heard: u64,
+    sent: u64,
 }
 
 impl Listener {
     pub(super) fn new(hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
-        Self { hear: Box::new(hear), pace: Mutex::new(Pace { since: Instant::now(), heard: 0 }) }
+        Self { hear: Box::new(hear), pace: Mutex::new(MessageRate { since: Instant::now(), sent: 0 }) }
     }
 
     /// Passes a message on, unless there were too many within a second.
-    pub(super) fn hear(&self, said: &Said, limits: &Limits, redactor: &Redactor) {
+    pub(super) fn on_update(&self, text: &ProgressMessage, limits: &Limits, redactor: &Redactor) {
         let in_time = self.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
         if in_time {
-            (self.hear)(ProgressUpdate { message: message(said, limits, redactor), fraction: said.fraction });
+            (self.hear)(ProgressUpdate { message: message(text, limits, redactor), fraction: text.fraction });
         }
     }
 }
@@ -52,19 +52,19 @@ impl fmt::Debug for Listener {
     }
 }
 
-impl Pace {
+impl MessageRate {
     fn admit(&mut self, limit: u64) -> bool {
         if self.since.elapsed() >= Duration::from_secs(1) {
-            *self = Self { since: Instant::now(), heard: 0 };
+            *self = Self { since: Instant::now(), sent: 0 };
         }
-        self.heard += 1;
-        self.heard <= limit
+        self.sent += 1;
+        self.sent <= limit
     }
 }
 
-fn message(said: &Said, limits: &Limits, redactor: &Redactor) -> String {
+fn message(text: &ProgressMessage, limits: &Limits, redactor: &Redactor) -> String {
     // The worker cuts at the limit, possibly within a character or a secret.
-    let cut = said.message.len() as u64 + 4 >= limits.progress_bytes;
-    let message = clean(&said.message);
+    let cut = text.message.len() as u64 + 4 >= limits.progress_bytes;
+    let message = sanitize(&text.message);
     if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned()
 }

@@ -67,8 +67,8 @@ impl Redactor {
     /// Returns `bytes` with the values replaced, or `None` if it contains none.
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Bytes> {
-        let places = self.found(self.finder.as_ref()?, bytes);
-        if places.is_empty() { None } else { Some(replace(bytes, places).into()) }
+        let positions = self.found(self.finder.as_ref()?, bytes);
+        if positions.is_empty() { None } else { Some(replace(bytes, positions).into()) }
     }
 
     /// Redacts JSON text like [`Redactor::redact_json`]. Returns `None` if it is not JSON.
@@ -91,15 +91,15 @@ impl Redactor {
     #[must_use]
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
-        let mut places = self.found(finder, text.as_bytes());
+        let mut positions = self.found(finder, text.as_bytes());
         // A value with its whole head in the text was already found above.
         let from = text.len().saturating_sub(HEAD_BYTES);
         let until = (text.len() + 1).saturating_sub(MIN_BYTES);
-        let begun = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
-        if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(begun) {
-            places.push(start..text.len());
+        let started = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
+        if let Some(start) = (from..until).filter(|&at| text.is_char_boundary(at)).find(started) {
+            positions.push(start..text.len());
         }
-        replace_text(text, places)
+        replace_text(text, positions)
     }
 
     /// Replaces the values in every string of `value`, including names. A number that contains one becomes the mark.
@@ -122,7 +122,7 @@ impl Redactor {
     /// keeps this linear for repetitive texts. A head within a match of another head is not skipped, because its value
     /// may extend beyond that match.
     fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
-        let mut places: Vec<Range<usize>> = Vec::new();
+        let mut positions: Vec<Range<usize>> = Vec::new();
         let mut ends = BTreeMap::new();
         for head in finder.find_overlapping_iter(text) {
             if ends.get(&head.pattern()).is_some_and(|end| head.end() <= *end) {
@@ -130,11 +130,11 @@ impl Redactor {
             }
             let rest = &text[head.start()..];
             let same = |form: &String| form.as_bytes().iter().zip(rest).take_while(|(a, b)| a == b).count();
-            let longest = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
-            places.push(head.start()..head.start() + longest);
-            ends.insert(head.pattern(), head.start() + longest);
+            let max_len = self.forms[head.pattern().as_usize()].iter().map(same).max().unwrap_or(0);
+            positions.push(head.start()..head.start() + max_len);
+            ends.insert(head.pattern(), head.start() + max_len);
         }
-        places
+        positions
     }
 }
 
@@ -150,25 +150,25 @@ impl fmt::Debug for Redactor {
 }
 
 /// Replaces the places. A character that is partly in a place is replaced as a whole.
-fn replace_text(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {
-    if places.is_empty() {
+fn replace_text(text: &str, mut positions: Vec<Range<usize>>) -> Cow<'_, str> {
+    if positions.is_empty() {
         return Cow::Borrowed(text);
     }
-    for place in &mut places {
-        *place = text.floor_char_boundary(place.start)..text.ceil_char_boundary(place.end);
+    for position in &mut positions {
+        *position = text.floor_char_boundary(position.start)..text.ceil_char_boundary(position.end);
     }
-    Cow::Owned(String::from_utf8(replace(text.as_bytes(), places)).expect("cut between characters only"))
+    Cow::Owned(String::from_utf8(replace(text.as_bytes(), positions)).expect("cut between characters only"))
 }
 
-fn replace(bytes: &[u8], mut places: Vec<Range<usize>>) -> Vec<u8> {
-    places.sort_by_key(|place| place.start);
+fn replace(bytes: &[u8], mut positions: Vec<Range<usize>>) -> Vec<u8> {
+    positions.sort_by_key(|position| position.start);
     let (mut clean, mut done) = (Vec::with_capacity(bytes.len()), 0);
-    for place in places {
-        if place.start >= done {
-            clean.extend_from_slice(&bytes[done..place.start]);
+    for position in positions {
+        if position.start >= done {
+            clean.extend_from_slice(&bytes[done..position.start]);
             clean.extend_from_slice(MARK.as_bytes());
         }
-        done = done.max(place.end);
+        done = done.max(position.end);
     }
     clean.extend_from_slice(&bytes[done..]);
     clean

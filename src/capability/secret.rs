@@ -10,11 +10,11 @@
 //! Values and keys are wiped from memory when they are dropped. The buffers between host and worker, and copies that a handler makes, are
 //! *not* wiped.
 
-pub(super) mod added;
+pub(super) mod added_count;
 mod error;
 mod master;
-mod memory;
 mod name;
+mod process_memory;
 mod rotate;
 mod sealed;
 
@@ -33,33 +33,35 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 use tollhouse_base::{
+    cache::{Cache, CacheKey},
     clock::{Clock, Timestamp},
     id::EndpointId,
-    ready::{Kept, Ready},
 };
 use tollhouse_event::{Event, Events, Kind};
-use tollhouse_store::{Batch, Change, Counted, Decided, Direction, Durability, Range, Store, StoreError, Table, Tx, schema, update};
+use tollhouse_store::{
+    Batch, CommittedChange, CountedText, Direction, Durability, Range, Store, StoreError, Table, Tx, UpdatePlan, schema, update,
+};
 use tollhouse_tool::{Endpoint, Owner, Slug};
 use zeroize::Zeroizing;
 
 use self::{
-    added::ADDED,
-    sealed::{Binding, Sealed},
+    added_count::ADDED,
+    sealed::{SealContext, SealedSecret},
 };
 pub use self::{
     error::SecretError,
     master::{KeyError, Keyring, MasterKey},
-    memory::keep_private,
     name::SecretName,
-    rotate::Rotated,
+    process_memory::keep_private,
+    rotate::RotationReport,
     sealed::Visibility,
 };
 
-pub(super) const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
-tollhouse_store::json_values!(Sealed);
+pub(super) const SECRETS: Table<Key, SealedSecret> = schema::SECRETS.holding();
+tollhouse_store::json_values!(SealedSecret);
 
 /// The tool and the name.
-type Key = (Counted<EndpointId>, String);
+type Key = (CountedText<EndpointId>, String);
 
 /// Number of records read from the store at once, more than a tool can have.
 const PAGE: usize = 200;
@@ -68,7 +70,7 @@ const PAGE: usize = 200;
 const AT_ONCE: usize = 16;
 
 /// Approximate memory, in bytes, that a tool's cached secrets take besides the encrypted data, and again for each secret.
-const BESIDES: usize = 256;
+const OVERHEAD_BYTES: usize = 256;
 
 /// A secret as its owner sees it, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -97,7 +99,7 @@ pub struct Secret {
 
 /// The tool that a secret is set for.
 #[derive(Debug, Clone)]
-pub struct Holder {
+pub struct SecretOwner {
     /// The tool's id.
     pub id: EndpointId,
     /// The tool's owner.
@@ -111,15 +113,15 @@ pub struct Holder {
 }
 
 /// The secrets of one tool.
-type OfEndpoint = BTreeMap<SecretName, Sealed>;
+type EndpointSecrets = BTreeMap<SecretName, SealedSecret>;
 
 /// The cached secrets of a tool, shared by its calls.
 #[derive(Clone)]
-struct Cached(Arc<OfEndpoint>);
+struct Cached(Arc<EndpointSecrets>);
 
-impl Kept for Cached {
+impl CacheKey for Cached {
     fn bytes(&self) -> usize {
-        BESIDES + self.0.iter().map(|(name, sealed)| BESIDES + name.as_str().len() + sealed.bytes()).sum::<usize>()
+        OVERHEAD_BYTES + self.0.iter().map(|(name, sealed)| OVERHEAD_BYTES + name.as_str().len() + sealed.bytes()).sum::<usize>()
     }
 
     fn is_in_use(&self) -> bool {
@@ -134,7 +136,7 @@ pub struct Secrets {
     events: Arc<Events>,
     ring: ArcSwap<Keyring>,
     /// Encrypted secrets of the most recently called tools.
-    held: Ready<EndpointId, Cached>,
+    held: Cache<EndpointId, Cached>,
     /// Number of changes to cacheable data. What was read before a change is not cached after it.
     changes: AtomicU64,
     /// Serializes changes on this host. Calls and the follower of other hosts never take it, because it is held during commits.
@@ -156,7 +158,7 @@ impl Secrets {
         self.ring.load().current().id().to_owned()
     }
 
-    /// Opens the secrets with a cache of about `most_bytes` bytes. It decrypts nothing, and reads only enough to check that the keys match
+    /// Opens the secrets with a cache of about `max_bytes` bytes. It decrypts nothing, and reads only enough to check that the keys match
     /// those that secrets were encrypted with.
     ///
     /// # Errors
@@ -167,22 +169,22 @@ impl Secrets {
         clock: Clock,
         events: Arc<Events>,
         ring: Keyring,
-        most_bytes: usize,
+        max_bytes: usize,
     ) -> Result<Self, StoreError> {
         let some = SECRETS.readable(&*store, &SECRETS.all(), PAGE, Direction::Forward).await?;
         if some.iter().filter_map(|(_, sealed)| sealed.as_ref()).any(|one| ring.get(&one.key_id).is_none()) {
             tracing::error!("the master key of stored secrets is not held: restore `master-key`; calls that need them are refused");
         }
-        Ok(Self::with(store, clock, events, ring, most_bytes))
+        Ok(Self::with(store, clock, events, ring, max_bytes))
     }
 
-    fn with(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, ring: Keyring, most_bytes: usize) -> Self {
+    fn with(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, ring: Keyring, max_bytes: usize) -> Self {
         Self {
             store,
             clock,
             events,
             ring: ArcSwap::from_pointee(ring),
-            held: Ready::new(most_bytes),
+            held: Cache::new(max_bytes),
             changes: AtomicU64::default(),
             changing: Mutex::default(),
             rotating: Mutex::default(),
@@ -219,7 +221,7 @@ impl Secrets {
     /// # Errors
     ///
     /// A value that is empty or too long, too many names, or an error of the store.
-    pub async fn set(&self, to: &Holder, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
+    pub async fn set(&self, to: &SecretOwner, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
             return Err(SecretError::field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
@@ -236,11 +238,11 @@ impl Secrets {
     async fn decide<'a>(
         &self,
         mut tx: Tx<'a>,
-        to: &Holder,
+        to: &SecretOwner,
         name: &SecretName,
         value: &str,
         visibility: Visibility,
-    ) -> Result<Decided<'a, (SecretInfo, Event)>, SecretError> {
+    ) -> Result<UpdatePlan<'a, (SecretInfo, Event)>, SecretError> {
         let key = key(&to.id, name);
         let found = tx.found(&SECRETS, &key).await?.map(|found| SECRETS.read(found));
         if found.is_none() {
@@ -258,8 +260,9 @@ impl Secrets {
         // A malformed record is overwritten.
         let stored = found.and_then(Result::ok);
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
-        let place = Binding { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
-        let sealed = Sealed::seal(self.ring.load().current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
+        let position = SealContext { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
+        let sealed =
+            SealedSecret::seal(self.ring.load().current(), position, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": replaced });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
         tx.append(Events::stored(&to.owner, &event));
@@ -272,7 +275,7 @@ impl Secrets {
     /// # Errors
     ///
     /// [`SecretError::Unknown`], or an error of the store.
-    pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
+    pub async fn remove(&self, of: &SecretOwner, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
         let key = key(&of.id, name);
         let found = SECRETS.found(&*self.store, &key).await?.ok_or_else(|| SecretError::Unknown(name.as_str().to_owned()))?;
@@ -306,8 +309,8 @@ impl Secrets {
             }
             batch.commit(&*self.store, Durability::Durable).await?;
         }
-        added::forget(&*self.store, endpoint).await?;
-        self.let_go(endpoint);
+        added_count::forget(&*self.store, endpoint).await?;
+        self.evict(endpoint);
         Ok(())
     }
 
@@ -329,7 +332,7 @@ impl Secrets {
         match self.opened(endpoint, owner, &all) {
             // A rotation may have ended meanwhile, so read again.
             Err(SecretError::Unopened) => {
-                self.let_go(endpoint);
+                self.evict(endpoint);
                 let all = self.sealed(endpoint).await?;
                 self.opened(endpoint, owner, &all)
             }
@@ -337,21 +340,21 @@ impl Secrets {
         }
     }
 
-    fn opened(&self, endpoint: &EndpointId, owner: &Owner, all: &OfEndpoint) -> Result<Vec<Secret>, SecretError> {
+    fn opened(&self, endpoint: &EndpointId, owner: &Owner, all: &EndpointSecrets) -> Result<Vec<Secret>, SecretError> {
         if all.is_empty() {
             return Ok(Vec::new());
         }
         let ring = self.ring.load();
-        let open = |(name, sealed): (&SecretName, &Sealed)| {
-            let place = Binding { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
-            let value = sealed.open(&ring, place).ok_or(SecretError::Unopened)?;
+        let open = |(name, sealed): (&SecretName, &SealedSecret)| {
+            let position = SealContext { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
+            let value = sealed.open(&ring, position).ok_or(SecretError::Unopened)?;
             Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility })
         };
         all.iter().map(open).collect()
     }
 
     /// Returns the encrypted secrets of a tool, from the cache or from the store.
-    async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
+    async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<EndpointSecrets>, SecretError> {
         match self.held.get(endpoint) {
             Some(Cached(all)) => Ok(all),
             // Boxed, so that the future stays small for the cached case.
@@ -359,15 +362,15 @@ impl Secrets {
         }
     }
 
-    async fn read(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
+    async fn read(&self, endpoint: &EndpointId) -> Result<Arc<EndpointSecrets>, SecretError> {
         let since = self.changes.load(SeqCst);
         let all = Arc::new(self.stored(endpoint).await?.ok_or(SecretError::Unopened)?);
-        let kept = self.held.keep(endpoint, Cached(Arc::clone(&all)), || self.changes.load(SeqCst) == since);
-        Ok(kept.map_or(all, |(Cached(kept), _)| kept))
+        let stored = self.held.keep(endpoint, Cached(Arc::clone(&all)), || self.changes.load(SeqCst) == since);
+        Ok(stored.map_or(all, |(Cached(stored), _)| stored))
     }
 
     /// Reads the secrets of a tool. Returns `None` if one is malformed.
-    async fn stored(&self, endpoint: &EndpointId) -> Result<Option<OfEndpoint>, StoreError> {
+    async fn stored(&self, endpoint: &EndpointId) -> Result<Option<EndpointSecrets>, StoreError> {
         let rows = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
         Ok(rows.into_iter().map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect())
     }
@@ -380,8 +383,8 @@ impl Secrets {
     }
 
     /// Returns the tools whose secrets a change affects.
-    pub fn changed(change: &Change) -> impl Iterator<Item = EndpointId> + use<'_> {
-        SECRETS.changed(change).map(|(Counted(endpoint), _)| endpoint)
+    pub fn changed(change: &CommittedChange) -> impl Iterator<Item = EndpointId> + use<'_> {
+        SECRETS.changed(change).map(|(CountedText(endpoint), _)| endpoint)
     }
 
     /// Updates the cache for a tool whose secrets another host may have changed. It does not wait for changes on this host. Malformed
@@ -391,7 +394,7 @@ impl Secrets {
     ///
     /// Errors of the store.
     pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        self.let_go(endpoint);
+        self.evict(endpoint);
         let since = self.changes.load(SeqCst);
         let stored = self.stored(endpoint).await?;
         self.hold(endpoint, stored, since);
@@ -426,14 +429,14 @@ impl Secrets {
     }
 
     /// Caches the secrets of a tool, unless anything has changed since `since`.
-    fn hold(&self, endpoint: &EndpointId, stored: Option<OfEndpoint>, since: u64) {
+    fn hold(&self, endpoint: &EndpointId, stored: Option<EndpointSecrets>, since: u64) {
         if let Some(stored) = stored {
             self.held.keep(endpoint, Cached(Arc::new(stored)), || self.changes.load(SeqCst) == since);
         }
     }
 
     /// Removes a tool's secrets from the cache, and invalidates reads in progress.
-    fn let_go(&self, endpoint: &EndpointId) {
+    fn evict(&self, endpoint: &EndpointId) {
         self.changes.fetch_add(1, SeqCst);
         self.held.remove(endpoint);
     }
@@ -445,7 +448,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-impl From<&Endpoint> for Holder {
+impl From<&Endpoint> for SecretOwner {
     fn from(endpoint: &Endpoint) -> Self {
         Self {
             id: endpoint.id.clone(),
@@ -472,17 +475,17 @@ impl fmt::Debug for Secret {
     }
 }
 
-fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
+fn info(name: &SecretName, sealed: &SealedSecret) -> SecretInfo {
     SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
 }
 
 /// Returns the range of a tool's secrets.
 fn of(endpoint: &EndpointId) -> Range<Key> {
-    SECRETS.under(&Counted(endpoint.clone()))
+    SECRETS.under(&CountedText(endpoint.clone()))
 }
 
 fn key(endpoint: &EndpointId, name: &SecretName) -> Key {
-    (Counted(endpoint.clone()), name.as_str().to_owned())
+    (CountedText(endpoint.clone()), name.as_str().to_owned())
 }
 
 #[cfg(test)]

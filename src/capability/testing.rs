@@ -19,7 +19,7 @@ use tokio::{
     sync::Semaphore,
 };
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
-use tollhouse_store::{Batch, Durability, Store, StoreError, around::Around, memory::MemoryStore};
+use tollhouse_store::{Batch, Durability, Store, StoreError, memory::MemoryStore, test_wrappers::StoreWrapper};
 
 pub use self::name_server::NameServer;
 use super::guard::Lookup;
@@ -84,9 +84,9 @@ impl Listener for Tls {
 }
 
 /// A resolver that knows only these names.
-pub struct Names(HashMap<String, Vec<IpAddr>>);
+pub struct FixedNames(HashMap<String, Vec<IpAddr>>);
 
-impl Names {
+impl FixedNames {
     /// Creates a resolver with these names and addresses.
     pub fn new(names: &[(&str, &[&str])]) -> Arc<Self> {
         let parse = |(name, addresses): &(&str, &[&str])| ((*name).to_owned(), addresses.iter().map(|one| one.parse().unwrap()).collect());
@@ -94,7 +94,7 @@ impl Names {
     }
 }
 
-impl Lookup for Names {
+impl Lookup for FixedNames {
     fn lookup(&self, _: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let found = self.0.get(&name).cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound));
         Box::pin(std::future::ready(found))
@@ -102,27 +102,27 @@ impl Lookup for Names {
 }
 
 /// An in-memory store in which each commit needs a permit.
-pub struct Stuck {
+pub struct StuckStore {
     inner: MemoryStore,
     /// One permit for each commit that may proceed.
-    pub go: Semaphore,
+    pub permits: Semaphore,
 }
 
-impl Stuck {
+impl StuckStore {
     /// Creates a store without permits.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { inner: MemoryStore::new(), go: Semaphore::new(0) })
+        Arc::new(Self { inner: MemoryStore::new(), permits: Semaphore::new(0) })
     }
 }
 
 #[async_trait]
-impl Around for Stuck {
+impl StoreWrapper for StuckStore {
     fn inner(&self) -> &dyn Store {
         &self.inner
     }
 
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        self.go.acquire().await.expect("it is never closed").forget();
+        self.permits.acquire().await.expect("it is never closed").forget();
         self.inner.apply(batch, durability).await
     }
 }

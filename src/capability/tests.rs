@@ -94,7 +94,7 @@ async fn no_op_of_the_table_is_done_without_a_grant() {
 }
 
 #[tokio::test]
-async fn an_op_that_the_host_could_not_do_is_told_from_one_that_the_handler_may_not_do() {
+async fn an_op_that_the_host_could_not_do_is_distinguished_from_one_that_the_handler_may_not_do() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
@@ -138,19 +138,19 @@ async fn one_capability_is_taken_back_without_the_others() {
 }
 
 #[test]
-fn what_is_granted_now_can_be_told() {
+fn what_is_granted_now_can_be_reported() {
     let grant = Grant::new(Granted::default());
     grant.set(everything());
     assert_eq!(*grant.now(), everything());
 }
 
 #[tokio::test]
-async fn a_dry_run_keeps_nothing_of_its_endpoints_and_tells_its_log() {
+async fn a_dry_run_keeps_nothing_of_its_endpoints_and_reports_its_log() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(everything());
-    let (kept, dry) = (call(&grant), Scratch::new(&Clock::default()));
-    let endpoint = kept.endpoint_id.clone();
-    let ops = [Ops::new(kept.clone(), Arc::clone(&services)), Ops::new(kept, Arc::clone(&services)).in_scratch(Arc::clone(&dry))];
+    let (stored, dry) = (call(&grant), DryRunStore::new(&Clock::default()));
+    let endpoint = stored.endpoint_id.clone();
+    let ops = [Ops::new(stored.clone(), Arc::clone(&services)), Ops::new(stored, Arc::clone(&services)).is_dry_run(Arc::clone(&dry))];
     for (ops, content) in ops.iter().zip(["1", "2"]) {
         ops.op(OpRequest::KvSet { key: "a".into(), value: content.into(), ttl_ms: None }).await.unwrap();
         ops.op(OpRequest::FileWrite { path: "a".into(), content: content.into() }).await.unwrap();
@@ -170,11 +170,11 @@ async fn a_dry_run_keeps_nothing_of_its_endpoints_and_tells_its_log() {
 
 #[test]
 fn a_dry_run_may_keep_less_than_a_call_and_never_more() {
-    let most = Limits { kv_keys: u64::MAX, kv_bytes: u64::MAX, files_bytes: u64::MAX, ..Limits::default() };
-    let narrowed = Scratch::narrowed(most);
+    let max = Limits { kv_keys: u64::MAX, kv_bytes: u64::MAX, files_bytes: u64::MAX, ..Limits::default() };
+    let narrowed = DryRunStore::narrowed(max);
     assert_eq!((narrowed.kv_keys, narrowed.kv_bytes, narrowed.files_bytes), (1_000, 4_194_304, 4_194_304));
     let least = Limits { kv_keys: 1, kv_bytes: 2, files_bytes: 3, wall_ms: 4, ..Limits::default() };
-    assert_eq!(Scratch::narrowed(least), least);
+    assert_eq!(DryRunStore::narrowed(least), least);
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_host_that_ends_waits_for_what_calls_have_left_to_be_written() {
 }
 
 #[tokio::test]
-async fn what_only_servers_may_have_is_hidden_from_the_handler_and_what_it_reads_itself_is_not() {
+async fn server_only_secrets_are_hidden_from_the_handler() {
     let server = axum::Router::new().route("/", axum::routing::get(|| async { axum::Json(["super-secret-value", "for servers only"]) }));
     let address = serve(server).await;
     let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
@@ -231,17 +231,17 @@ async fn what_a_caller_hears_is_clean_and_so_many_in_a_second() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let mut call = call(&Grant::new(Granted::default()));
     call.limits = Limits { progress_per_second: 5, progress_bytes: 24, ..call.limits };
-    let (hear, heard) = std::sync::mpsc::channel();
+    let (hear, received) = std::sync::mpsc::channel();
     let ops = Ops::new(call, services).with_listener(move |message: ProgressUpdate| hear.send(message).unwrap());
     let messages = ["one", "two\n\u{1b}[31mlines", "super-secret-value", "cut amid a super-sec", "whole: super-sec", "one too many"];
     for message in messages {
-        ops.progress(Said { message: message.into(), fraction: Some(0.5) });
+        ops.progress(ProgressMessage { message: message.into(), fraction: Some(0.5) });
     }
-    let said: Vec<_> = heard.try_iter().map(|heard| heard.message).collect();
-    assert_eq!(said, ["one", "two lines", "[redacted]", "cut amid a [redacted]", "whole: super-sec"]);
+    let listed: Vec<_> = received.try_iter().map(|received| received.message).collect();
+    assert_eq!(listed, ["one", "two lines", "[redacted]", "cut amid a [redacted]", "whole: super-sec"]);
     tokio::time::sleep(Duration::from_millis(1_001)).await;
-    ops.progress(Said { message: "in the next second".into(), fraction: None });
-    assert_eq!(heard.try_iter().count(), 1);
+    ops.progress(ProgressMessage { message: "in the next second".into(), fraction: None });
+    assert_eq!(received.try_iter().count(), 1);
 }
 
 #[tokio::test]
@@ -284,12 +284,12 @@ async fn a_charge_of_another_call_is_refused_whatever_the_worker_says() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(Granted::default());
     let (own, other) = (call(&grant), CallId::generate().to_string());
-    let (id, till) = (own.call_id.to_string(), Arc::new(Till::new(tollhouse_tool::MicroUsd(90_000))));
-    let ops = Ops::new(own, services).with_till(Arc::clone(&till));
+    let (id, metered) = (own.call_id.to_string(), Arc::new(MeteredCharge::new(tollhouse_tool::MicroUsd(90_000))));
+    let ops = Ops::new(own, services).with_charge(Arc::clone(&metered));
     let charge = |call: &str, usd: &str| ops.op(OpRequest::Charge { call: call.to_owned(), usd: usd.to_owned() });
     charge(&id, "0.01").await.unwrap();
     for call in [other.as_str(), "", "call_1"] {
         assert_eq!(charge(call, "0.09").await.unwrap_err().code, "call_ended", "{call}");
     }
-    assert_eq!(till.charged(), Some(tollhouse_tool::MicroUsd(10_000)));
+    assert_eq!(metered.charged(), Some(tollhouse_tool::MicroUsd(10_000)));
 }

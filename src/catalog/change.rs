@@ -5,17 +5,17 @@ use std::sync::Arc;
 use serde_json::json;
 use tollhouse_event::Kind;
 use tollhouse_store::{Batch, StoreError};
-use tollhouse_tool::{Availability, Endpoint, Status, Version, told};
+use tollhouse_tool::{Availability, Endpoint, Status, Version, worker_schemas};
 
 use super::{
-    By, Catalog, HandlerDraft, Live, Patch, PublishError,
-    commit::{Change, transitions},
+    Catalog, ChangedBy, HandlerDraft, LiveEndpoint, Patch, PublishError,
+    commit::{CatalogChange, transitions},
     draft,
+    entitlements::{AccessSet, Entitlements},
     safety::Report,
-    scan::Upload,
-    source::Laid,
-    standing::{Reach, Standing},
-    version::Prepared,
+    scan::ScannedUpload,
+    source::StagedVersion,
+    version::PreparedHandler,
 };
 
 /// Maximum attempts of a change without a revision, if others change the endpoint meanwhile.
@@ -31,7 +31,7 @@ impl Catalog {
     /// As for [`Catalog::create`]; [`PublishError::Changed`] if the revision differs;
     /// [`PublishError::UnderReview`] and [`PublishError::TakenDown`] for a resume that the owner
     /// may not make.
-    pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+    pub async fn update(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         for _ in 1..TRIES {
             match self.update_once(slug, patch.clone(), if_match, by).await {
                 // Another change came in between, which is fine for a caller without a revision.
@@ -44,28 +44,29 @@ impl Catalog {
         self.update_once(slug, patch, if_match, by).await
     }
 
-    async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+    async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         if let Some(settle) = patch.settle {
             self.known_to_all(settle).await?;
         }
         // Checking in a worker and scanning happen without a lock, so nobody waits for them.
-        let mut looked = if patch.is_looked_at() { self.looked_at(slug, &patch, if_match, by).await? } else { Looked::default() };
-        looked.revision = looked.revision.or(if_match);
-        let mut laid = self.lay(looked.prepared.as_mut(), looked.report.as_ref(), by).await?;
-        let updated = self.update_looked(slug, patch, by, (looked, laid.as_mut())).await;
-        self.sources.settle(laid, &updated).await;
+        let mut checked =
+            if patch.is_looked_at() { self.checked_patch(slug, &patch, if_match, by).await? } else { CheckedPatch::default() };
+        checked.revision = checked.revision.or(if_match);
+        let mut staged = self.lay(checked.prepared.as_mut(), checked.report.as_ref(), by).await?;
+        let updated = self.update_checked(slug, patch, by, (checked, staged.as_mut())).await;
+        self.sources.settle(staged, &updated).await;
         updated
     }
 
     /// Commits a change that was checked.
-    async fn update_looked(
+    async fn update_checked(
         &self,
         slug: &str,
         patch: Patch,
-        by: By,
-        (looked, laid): (Looked, Option<&mut Laid>),
-    ) -> Result<Arc<Live>, PublishError> {
-        let Looked { revision, handler, prepared, report } = looked;
+        by: ChangedBy,
+        (checked, staged): (CheckedPatch, Option<&mut StagedVersion>),
+    ) -> Result<Arc<LiveEndpoint>, PublishError> {
+        let CheckedPatch { revision, handler, prepared, report } = checked;
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, revision).await?;
         let old = &before.live.endpoint;
@@ -87,13 +88,13 @@ impl Catalog {
         if let Some(report) = report {
             endpoint.decided_on = None;
             rows.append(self.claim(&endpoint, handler.as_ref()).await?);
-            self.weigh(&mut endpoint, Upload { handler: handler.as_ref(), report, attested_at, by }).await?;
+            self.weigh_findings(&mut endpoint, ScannedUpload { handler: handler.as_ref(), report, attested_at, by }).await?;
         } else if let Some(safety) = &mut endpoint.content_safety {
             safety.attested_at = attested_at;
         }
         match by {
-            By::Builder => endpoint.keep_approved(old),
-            By::Admin | By::Host => endpoint.approve_changes(old),
+            ChangedBy::Builder => endpoint.keep_approved(old),
+            ChangedBy::Admin | ChangedBy::Host => endpoint.approve_changes(old),
         }
         endpoint.revision += 1;
         endpoint.updated_at = now;
@@ -102,7 +103,7 @@ impl Catalog {
         if !changed.is_empty() {
             events.insert(0, (Kind::EndpointUpdated, json!({ "changed": changed, "version": endpoint.version, "by": by.as_str() })));
         }
-        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows, laid, events }).await?;
+        let live = self.put(CatalogChange { before: Some(&before), endpoint, bundle, rows, staged, events }).await?;
         if live.endpoint.version != old.version || other_schemas {
             self.pool.retire(old.id.as_str(), &old.version);
         }
@@ -110,53 +111,53 @@ impl Catalog {
     }
 
     /// Checks a patch against the current endpoint in a worker, and scans it. Both may take long.
-    async fn looked_at(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: By) -> Result<Looked, PublishError> {
+    async fn checked_patch(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: ChangedBy) -> Result<CheckedPatch, PublishError> {
         let before = self.read_at(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = self.patched(old, patch, by)?;
         let handler = self.wanted_handler(&endpoint, patch).await?;
         let other_schemas = schemas_differ(old, &endpoint);
-        let mut looked = Looked { revision: Some(old.revision), handler, prepared: None, report: None };
-        if looked.handler.is_none() && !other_schemas {
-            return self.with_report(looked, old, &endpoint).await;
+        let mut checked = CheckedPatch { revision: Some(old.revision), handler, prepared: None, report: None };
+        if checked.handler.is_none() && !other_schemas {
+            return self.with_report(checked, old, &endpoint).await;
         }
         let _permit = self.permit(&old.owner, by)?;
         let mut bundle = before.live.bundle.clone();
-        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
-        self.put_in_force(&mut endpoint);
-        match looked.handler {
+        let schemas = worker_schemas(&endpoint.input_schema, &endpoint.output_schema);
+        self.apply_policy(&mut endpoint);
+        match checked.handler {
             None => self.usable(&endpoint, &endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) if other_schemas => self.bounded(&endpoint.owner, &endpoint.input_schema, &endpoint.output_schema).await?,
             Some(_) => {}
         }
-        if let Some(handler) = &looked.handler {
+        if let Some(handler) = &checked.handler {
             let prepared = self.prepare(&endpoint, Some(handler), schemas).await?;
             (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
             bundle = prepared.bundle.clone();
-            looked.prepared = Some(prepared);
+            checked.prepared = Some(prepared);
         }
         if old.version != endpoint.version || old.output_schema != endpoint.output_schema {
-            self.promises_kept(endpoint.clone(), bundle).await?;
+            self.check_promises(endpoint.clone(), bundle).await?;
         }
-        self.with_report(looked, old, &endpoint).await
+        self.with_report(checked, old, &endpoint).await
     }
 
     /// Scans the changed endpoint if scanned content differs from `old`.
-    async fn with_report(&self, mut looked: Looked, old: &Endpoint, endpoint: &Endpoint) -> Result<Looked, PublishError> {
+    async fn with_report(&self, mut checked: CheckedPatch, old: &Endpoint, endpoint: &Endpoint) -> Result<CheckedPatch, PublishError> {
         if content_differs(old, endpoint) {
-            if looked.handler.is_none() {
-                looked.handler = self.uploaded(&endpoint.version).await?;
+            if checked.handler.is_none() {
+                checked.handler = self.uploaded(&endpoint.version).await?;
             }
-            looked.report = Some(self.scan(endpoint, looked.handler.as_ref()).await?);
+            checked.report = Some(self.scan(endpoint, checked.handler.as_ref()).await?);
         }
-        Ok(looked)
+        Ok(checked)
     }
 
     /// Returns the endpoint with the patch applied, except for its handler.
-    fn patched(&self, old: &Endpoint, patch: &Patch, by: By) -> Result<Endpoint, PublishError> {
+    fn patched(&self, old: &Endpoint, patch: &Patch, by: ChangedBy) -> Result<Endpoint, PublishError> {
         self.may_publish(&old.owner, by)?;
         may_resume(old, patch.status)?;
-        if by == By::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
+        if by == ChangedBy::Builder && patch.safety_attestation.as_ref().is_some_and(|attestation| !attestation.accepted) {
             return Err(PublishError::AttestationRequired);
         }
         let policy = self.policy();
@@ -166,20 +167,20 @@ impl Catalog {
             self.payable(accepts)?;
         }
         if patch.capabilities.is_some() || patch.allowed_hosts.is_some() {
-            let had = Standing::of(old);
-            let mut wish = if by == By::Builder { had.wanted() } else { had.granted.clone() };
+            let had = Entitlements::of(old);
+            let mut wish = if by == ChangedBy::Builder { had.requested() } else { had.granted.clone() };
             wish.capabilities = patch.capabilities.unwrap_or(wish.capabilities);
             if let Some(hosts) = &patch.allowed_hosts {
                 wish.hosts = draft::hosts(hosts)?;
             }
-            self.stand(&mut endpoint, if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+            self.apply_standing(&mut endpoint, if by == ChangedBy::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
             endpoint.decided_on = None;
         }
         Ok(endpoint)
     }
 
     /// Stores what an endpoint may access in its record, and since when it requests more.
-    pub(super) fn stand(&self, endpoint: &mut Endpoint, standing: Standing) {
+    pub(super) fn apply_standing(&self, endpoint: &mut Endpoint, standing: Entitlements) {
         standing.put(endpoint);
         endpoint.review.asked_since = endpoint.asks().then(|| endpoint.review.asked_since.unwrap_or_else(|| self.clock.now()));
     }
@@ -190,26 +191,26 @@ impl Catalog {
         if patch.handler.is_some() {
             return Err(PublishError::field("/version", "send `version` or `handler`, not both"));
         }
-        let kept = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
-        kept.map(Some).ok_or(PublishError::UnknownVersion)
+        let stored = if endpoint.keeps(version) { self.uploaded(version).await? } else { None };
+        stored.map(Some).ok_or(PublishError::UnknownVersion)
     }
 }
 
 /// The result of checking and scanning a patch.
 #[derive(Default)]
-struct Looked {
+struct CheckedPatch {
     /// The revision that was checked, or that the caller has seen.
     revision: Option<u64>,
     /// The handler to run, as uploaded, if the patch contains it or it is scanned again.
     handler: Option<HandlerDraft>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedHandler>,
     /// Present if scanned content differs.
     report: Option<Report>,
 }
 
 /// Checks that the owner may resume the endpoint: only if the owner paused it.
-fn may_resume(endpoint: &Endpoint, wanted: Option<Status>) -> Result<(), PublishError> {
-    match (wanted, endpoint.availability()) {
+fn may_resume(endpoint: &Endpoint, requested: Option<Status>) -> Result<(), PublishError> {
+    match (requested, endpoint.availability()) {
         (Some(Status::Active), Availability::TakenDown) => Err(PublishError::TakenDown),
         (Some(Status::Active), Availability::UnderReview) => Err(PublishError::UnderReview),
         _ => Ok(()),
@@ -226,7 +227,7 @@ pub(super) fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
     old.input_schema != new.input_schema || old.output_schema != new.output_schema
 }
 
-impl Reach {
+impl AccessSet {
     /// Returns the named capabilities and hosts, with `rest` for those that are not named.
     pub(super) fn named(
         capabilities: Option<tollhouse_tool::Capabilities>,

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollhouse_base::misfit::{self, Misfit};
+use tollhouse_base::deserialize_error::{self, DeserializeError};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::Schemas;
 use tollhouse_tool::{Endpoint, Owner, Slug, StaticResponse};
 
 use super::{
-    By, Catalog, Draft, KeepsResponse, PublishError, draft, publish,
-    scan::Upload,
-    standing::{Reach, Standing},
+    Catalog, ChangedBy, Draft, KeepsResponse, PublishError, draft,
+    entitlements::{AccessSet, Entitlements},
+    publish,
+    scan::ScannedUpload,
 };
 
 /// Fields of a draft. Required ones have a placeholder for a missing or invalid value.
@@ -60,7 +61,7 @@ impl KeepsResponse for CheckBody {
 
 /// The endpoint that an upload would create.
 #[derive(Debug)]
-pub struct Checked {
+pub struct CheckedUpload {
     /// The endpoint with its grants, price and scan result.
     pub endpoint: Endpoint,
     /// Whether the upload would change an existing endpoint.
@@ -70,7 +71,7 @@ pub struct Checked {
 }
 
 /// A draft that was read field by field, so that one mistake does not hide others.
-struct Read {
+struct DraftReader {
     draft: Option<Draft>,
     /// The given slug, if valid.
     slug: Option<Slug>,
@@ -87,10 +88,10 @@ impl Catalog {
     ///
     /// Every reason for which [`Catalog::create`] would refuse it, in the same order, or the reason
     /// why it cannot be checked.
-    pub async fn check(&self, given: CheckBody, owner: Owner, by: By) -> Result<Checked, Vec<PublishError>> {
-        let Read { draft, slug, handler, mut problems } = read(given);
+    pub async fn check(&self, given: CheckBody, owner: Owner, by: ChangedBy) -> Result<CheckedUpload, Vec<PublishError>> {
+        let DraftReader { draft, slug, handler, mut problems } = read(given);
         let Some(draft) = draft else { return Err(problems) };
-        if by == By::Builder && !draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted) {
+        if by == ChangedBy::Builder && !draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted) {
             problems.push(PublishError::AttestationRequired);
         }
         problems.extend(draft.problems());
@@ -100,7 +101,7 @@ impl Catalog {
             Some(slug) => self.shown(slug.as_str()).await.map_err(|error| vec![error.into()])?,
             None => None,
         };
-        let existing = existing.filter(|shown| by != By::Builder || shown.endpoint.owner == owner);
+        let existing = existing.filter(|shown| by != ChangedBy::Builder || shown.endpoint.owner == owner);
         if existing.is_none() {
             problems.extend(self.room_for(&owner, by).err());
             if let Some(slug) = &slug {
@@ -114,17 +115,17 @@ impl Catalog {
         problems.extend(host_problems(&draft.allowed_hosts));
         let now = self.clock.now();
         let mut endpoint = publish::new(&draft, owner, draft.limits(&ceilings).unwrap_or_default(), now);
-        let mut had = Standing::default();
+        let mut had = Entitlements::default();
         if let Some(live) = &existing {
-            had = Standing::of(&live.endpoint);
+            had = Entitlements::of(&live.endpoint);
             endpoint.review = live.endpoint.review.clone();
             endpoint.limit_caps = live.endpoint.limit_caps.clone();
             endpoint.tier_cap = live.endpoint.tier_cap;
         }
-        let wish = Reach { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
-        let standing = if by == By::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) };
+        let wish = AccessSet { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
+        let standing = if by == ChangedBy::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) };
         standing.put(&mut endpoint);
-        self.put_in_force(&mut endpoint);
+        self.apply_policy(&mut endpoint);
         if handler {
             match self.prepare(&endpoint, draft.handler.as_ref(), Schemas::default()).await {
                 Ok(prepared) => (endpoint.handler, endpoint.version) = (prepared.handler, prepared.version),
@@ -133,13 +134,15 @@ impl Catalog {
         }
         let attested_at = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted).then_some(now);
         let judged = match self.scan(&endpoint, draft.handler.as_ref()).await {
-            Ok(report) => self.weigh(&mut endpoint, Upload { handler: draft.handler.as_ref(), report, attested_at, by }).await,
+            Ok(report) => {
+                self.weigh_findings(&mut endpoint, ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by }).await
+            }
             Err(error) => Err(error),
         };
         problems.extend(judged.err());
         problems.extend(self.schema_problems(&endpoint).await);
         if problems.is_empty() {
-            return Ok(Checked { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
+            return Ok(CheckedUpload { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });
         }
         // A problem of the host says nothing about the upload.
         match problems.iter().position(|problem| matches!(problem, PublishError::Pool(_) | PublishError::Store(_))) {
@@ -159,7 +162,7 @@ impl Catalog {
         let promised = match self.usable(endpoint, &anything, output).await {
             Ok(()) => {
                 let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
-                self.promises_kept(endpoint, None).await
+                self.check_promises(endpoint, None).await
             }
             unusable => unusable,
         };
@@ -174,7 +177,7 @@ const MAX_PROBLEMS: usize = 32;
 /// Maximum length of a name repeated in a message, in characters.
 const REPEATED: usize = 64;
 
-fn read(given: CheckBody) -> Read {
+fn read(given: CheckBody) -> DraftReader {
     let CheckBody { members: given, response } = given;
     let stand_ins = || MEMBERS.iter().filter_map(|(name, stand_in)| Some(((*name).to_owned(), json!((*stand_in)?))));
     let mut whole: Map<_, _> = stand_ins().collect();
@@ -193,12 +196,12 @@ fn read(given: CheckBody) -> Read {
         }
         let mut alone: Map<_, _> = stand_ins().collect();
         alone.insert(name.clone(), value);
-        match misfit::members::<Draft>(&alone) {
+        match deserialize_error::members::<Draft>(&alone) {
             Ok(_) => {
                 whole.extend(alone.remove_entry(&name));
                 sound.push(name);
             }
-            Err(Misfit { pointer, message }) => problems.push(PublishError::field(pointer, message)),
+            Err(DeserializeError { pointer, message }) => problems.push(PublishError::field(pointer, message)),
         }
     }
     let mut draft = Draft::deserialize(&Value::Object(whole)).ok();
@@ -209,7 +212,7 @@ fn read(given: CheckBody) -> Read {
     let slug = draft.as_ref().filter(|_| is_sound("slug")).map(|draft| draft.slug.clone());
     let unsound =
         |name: &str| problems.iter().any(|problem| matches!(problem, PublishError::Field { pointer, .. } if pointer.starts_with(name)));
-    Read { handler: is_sound("handlerType") && !unsound("/handler"), slug, draft, problems }
+    DraftReader { handler: is_sound("handlerType") && !unsound("/handler"), slug, draft, problems }
 }
 
 /// Returns a problem for each invalid host, or one if there are too many.
@@ -264,7 +267,7 @@ mod tests {
     fn a_check_reads_the_response_with_its_digits() {
         let text = r#"{"slug":"abc","title":"A","handlerType":"static_json","handler":{"response":[0.1000,1e400]}}"#;
         let (rest, response) = StaticResponse::cut(text.as_bytes()).unwrap();
-        let mut given: CheckBody = misfit::json(&serde_json::from_slice(&rest).unwrap()).unwrap();
+        let mut given: CheckBody = deserialize_error::json(&serde_json::from_slice(&rest).unwrap()).unwrap();
         given.keep_response(response);
         let Some(draft::HandlerDraft::Response { response }) = read(given).draft.unwrap().handler else { panic!("another handler") };
         assert_eq!(response.text(), "[0.1000,1e400]");

@@ -20,9 +20,9 @@ use tollhouse_event::{Events, Kind};
 use tollhouse_store::{Batch, Durability, Row, StoreError, Table, schema};
 
 use super::{
-    By, Catalog, Live, PublishError,
+    Catalog, ChangedBy, LiveEndpoint, PublishError,
     entry::ENDPOINTS,
-    retired::{DELETED, Deleted, RETIRED_OF, RETIRED_SLUGS, of, slug_successor},
+    retired::{DELETED, DeletedEndpoint, RETIRED_OF, RETIRED_SLUGS, of, slug_successor},
     version::uses,
 };
 
@@ -32,7 +32,7 @@ tollhouse_store::json_values!(Deletion);
 
 /// Time that a deletion waits for the endpoint's data to be removed. After that the job does the
 /// rest.
-const GONE_WITHIN: Duration = Duration::from_secs(1);
+const DELETED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Lifetime of a mark, in milliseconds. Much longer than any call.
 pub(super) const MARKED_MS: u64 = 60 * 60 * 1_000;
@@ -59,7 +59,7 @@ impl Deletion {
 }
 
 /// A stored mark.
-type Mark = Row<(Timestamp, EndpointId), Deletion>;
+type DeletionRow = Row<(Timestamp, EndpointId), Deletion>;
 
 impl Catalog {
     /// Deletes an endpoint from the catalog. Its receipts stay. Its secrets, and the kv, files and
@@ -71,7 +71,7 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Unknown`] and those of the store.
-    pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
+    pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
         for _ in 1..TRIES {
             // Another host has added or removed an endpoint of the owner at the same time.
@@ -79,16 +79,21 @@ impl Catalog {
             deleted = self.delete_record(slug, if_match, by).await;
         }
         let (old, mark) = deleted?;
-        match tokio::time::timeout(GONE_WITHIN, self.clear(&mark)).await {
+        match tokio::time::timeout(DELETED_WITHIN, self.clear(&mark)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "what a deleted endpoint kept is removed later"),
-            Err(_) => self.services.collect_soon(),
+            Err(_) => self.services.schedule_collection(),
         }
         Ok(old)
     }
 
     /// Removes the record, and leaves the mark.
-    async fn delete_record(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<(Arc<Live>, Mark), PublishError> {
+    async fn delete_record(
+        &self,
+        slug: &str,
+        if_match: Option<u64>,
+        by: ChangedBy,
+    ) -> Result<(Arc<LiveEndpoint>, DeletionRow), PublishError> {
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = Arc::clone(&before.live);
@@ -96,7 +101,7 @@ impl Catalog {
         self.may_publish(owner, by)?;
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": id, "by": by.as_str() }));
         let successor = slug_successor(&old.endpoint);
-        let mut rows = if successor == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
+        let mut rows = if successor == owner { self.unreference(&old.endpoint, None).await? } else { Batch::new() };
         rows.append(uses(Some(&before.row.value), None));
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
@@ -104,13 +109,13 @@ impl Catalog {
         // Due at once, by any clock.
         let mark = DELETIONS.own((Timestamp(0), id.clone()), Deletion { slug: slug.to_owned(), cleared: false });
         rows.put(&DELETIONS, &mark.key, &mark.value);
-        rows.put(&DELETED, &slug.to_owned(), &Deleted { id: id.clone(), owner: owner.clone() });
+        rows.put(&DELETED, &slug.to_owned(), &DeletedEndpoint { id: id.clone(), owner: owner.clone() });
         self.services.close(&mut rows, id);
         rows.append(Events::stored(owner, &event));
         self.commit(slug, rows, None).await?;
         {
             let _shown = self.showing.lock().await;
-            if self.is_left(slug, None).await {
+            if self.is_remaining(slug, None).await {
                 self.show(|snapshot| snapshot.remove(slug));
                 self.forget(slug);
             }
@@ -128,7 +133,7 @@ impl Catalog {
     ///
     /// The last error of the store. It does not stop the other deletions.
     pub async fn finish_deletions(&self) -> Result<(), StoreError> {
-        let (mut due, mut finished) = (DELETIONS.all().before(&self.now_for_sure().await?), Ok(()));
+        let (mut due, mut finished) = (DELETIONS.all().before(&self.strict_now().await?), Ok(()));
         while let Some((page, rest)) = DELETIONS.sound(&*self.store, &due, SOME).await? {
             due = rest;
             for mark in page {
@@ -143,17 +148,17 @@ impl Catalog {
     }
 
     /// Removes the data of a deleted endpoint, and records that in its mark.
-    async fn clear(&self, mark: &Mark) -> Result<(), StoreError> {
+    async fn clear(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
-        let until = self.now_for_sure().await?.plus_millis(MARKED_MS);
+        let until = self.strict_now().await?.plus_millis(MARKED_MS);
         let mut batch = Batch::new();
         batch.remove(&DELETIONS, mark).put(&DELETIONS, &(until, id.clone()), &Deletion { cleared: true, ..mark.value.clone() });
-        done_once(batch.commit(&*self.store, Durability::Buffered).await)
+        delete_once(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
     /// Removes data written by calls that ran during the deletion, and the mark.
-    async fn unmark(&self, mark: &Mark) -> Result<(), StoreError> {
+    async fn unmark(&self, mark: &DeletionRow) -> Result<(), StoreError> {
         let id = &mark.key.1;
         self.services.forget(id).await?;
         let mut batch = Batch::new();
@@ -163,19 +168,19 @@ impl Catalog {
         if let Some(row) = DELETED.row(&*self.store, &mark.value.slug).await?.filter(|row| row.value.id == *id) {
             batch.remove(&DELETED, &row);
         }
-        done_once(batch.commit(&*self.store, Durability::Buffered).await)
+        delete_once(batch.commit(&*self.store, Durability::Buffered).await)
     }
 
     /// Returns the earlier of this host's and the store's time, so that a fast clock ends no mark
     /// early.
-    pub(super) async fn now_for_sure(&self) -> Result<Timestamp, StoreError> {
+    pub(super) async fn strict_now(&self) -> Result<Timestamp, StoreError> {
         let now = self.clock.now();
         if self.store.is_shared() { Ok(now.min(self.store.now().await?)) } else { Ok(now) }
     }
 }
 
 /// Treats a conflict as success: another host has made the same commit.
-pub(super) fn done_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
+pub(super) fn delete_once<T>(committed: Result<T, StoreError>) -> Result<(), StoreError> {
     match committed {
         Ok(_) | Err(StoreError::Conflict) => Ok(()),
         Err(error) => Err(error),

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use tollhouse_tool as tool;
-use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status, Via};
+use tollhouse_tool::{Capabilities, ChangedVia, HandlerType, MicroUsd, Runtime, SettleTime, Slug, StaticResponse, Status};
 
-use super::{By, Policy, PublishError, limits::limits_over};
+use super::{ChangedBy, Policy, PublishError, limits::limits_over};
 
 /// Maximum length of a title, in characters.
 pub(super) const MAX_TITLE: usize = 120;
@@ -20,7 +20,7 @@ pub(super) const MAX_TAGS: usize = 16;
 /// Maximum length of a tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
 /// Maximum length of a note, in characters.
-const MAX_NOTE: usize = tool::texts::MAX_VERSION_NOTE;
+const MAX_NOTE: usize = tool::public_texts::MAX_VERSION_NOTE;
 /// Slugs that would collide with paths below `/ai/endpoints/…`.
 const PATHS: &[&str] = &["check", "create"];
 /// Maximum number of allowed hosts.
@@ -85,7 +85,7 @@ pub struct Draft {
     pub note: String,
     /// The interface of the upload. Set by the interface itself, not in the body.
     #[serde(skip)]
-    pub via: Option<Via>,
+    pub via: Option<ChangedVia>,
 }
 
 /// A handler as uploaded.
@@ -137,9 +137,9 @@ pub trait KeepsResponse {
 }
 
 impl KeepsResponse for HandlerDraft {
-    fn keep_response(&mut self, kept: StaticResponse) {
+    fn keep_response(&mut self, stored: StaticResponse) {
         if let Self::Response { response } = self {
-            *response = kept;
+            *response = stored;
         }
     }
 }
@@ -198,10 +198,10 @@ impl Draft {
 }
 
 /// Returns the ceilings for limits set by this kind of user.
-pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
+pub(super) fn ceilings(policy: &Policy, by: ChangedBy) -> Limits {
     match by {
-        By::Host | By::Admin => Limits::ceilings(),
-        By::Builder => policy.limits,
+        ChangedBy::Host | ChangedBy::Admin => Limits::ceilings(),
+        ChangedBy::Builder => policy.limits,
     }
 }
 
@@ -220,20 +220,20 @@ pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
 }
 
 /// Checks that a handler of this type can set its price within these bounds.
-pub(super) fn check_most(handler: HandlerType, price: MicroUsd, most: MicroUsd) -> Result<(), PublishError> {
+pub(super) fn check_most(handler: HandlerType, price: MicroUsd, max: MicroUsd) -> Result<(), PublishError> {
     let refused = |message: &str| Err(PublishError::field("/maxPriceUsd", message));
-    match (most.is_zero(), handler.runtime()) {
+    match (max.is_zero(), handler.runtime()) {
         (true, _) => Ok(()),
         (false, Runtime::ManagedBuiltin) => refused("only a handler of your own says what a call costs"),
-        (false, _) if most < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
+        (false, _) if max < price => refused("a call costs at most `maxPriceUsd`, and `priceUsd` is more"),
         (false, _) => Ok(()),
     }
 }
 
 /// Checks that a call can be charged at this time. A charge before the run needs a fixed price.
-pub(super) fn check_settle(settle: SettleTime, most: MicroUsd) -> Result<(), PublishError> {
+pub(super) fn check_settle(settle: SettleTime, max: MicroUsd) -> Result<(), PublishError> {
     match settle {
-        SettleTime::Before if !most.is_zero() => {
+        SettleTime::Before if !max.is_zero() => {
             let message = "`settle` is `before` and `maxPriceUsd` is set: what a metered call costs is known only after its run. Remove one of the two";
             Err(PublishError::field("/settle", message))
         }

@@ -39,7 +39,7 @@ pub struct Entry {
     /// When its slug was published.
     pub created_at: Timestamp,
     /// Maximum price of a call.
-    pub most_usd: MicroUsd,
+    pub max_usd: MicroUsd,
     /// Since when an admin has something to decide about it, if anything.
     waits_since: Option<NonZeroU64>,
     /// Tags in lowercase, without duplicates.
@@ -47,8 +47,8 @@ pub struct Entry {
     /// Location of its words in the search index.
     pub(super) words: Slot,
     /// Its own limits, caps and tier cap. `None` if there are none.
-    pub(super) asked: Option<Arc<String>>,
-    marks: Marks,
+    pub(super) requested: Option<Arc<String>>,
+    marks: EntryFlags,
 }
 
 /// There may be a million entries.
@@ -57,7 +57,7 @@ const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry i
 bitflags::bitflags! {
     /// Flags of an endpoint.
     #[derive(Debug, Clone, Copy)]
-    struct Marks: u8 {
+    struct EntryFlags: u8 {
         const PAUSED = 1;
         const TAKEN_DOWN = 1 << 1;
         const HELD = 1 << 2;
@@ -74,12 +74,14 @@ pub(super) struct Card {
     owner: Option<BuilderId>,
     pub(super) revision: u64,
     created_at: u64,
-    most_usd: u64,
+    #[serde(rename = "most_usd")]
+    max_usd: u64,
     waits_since: Option<u64>,
     title: String,
     description: String,
     tags: Vec<String>,
-    asked: Option<String>,
+    #[serde(rename = "asked")]
+    requested: Option<String>,
     paused: bool,
     taken_down: bool,
     held: bool,
@@ -89,21 +91,21 @@ pub(super) struct Card {
 
 /// An endpoint's own limits, caps and tier cap, as stored.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct RequestedLimits {
     pub(super) own_limits: Limits,
     pub(super) limit_caps: BTreeMap<String, u64>,
     pub(super) tier_cap: Tier,
 }
 
 /// Returns the card of an endpoint, which is written with its record.
-fn card(slug: &String, endpoint: &Endpoint) -> Option<tollhouse_store::Entry> {
+fn card(slug: &String, endpoint: &Endpoint) -> Option<tollhouse_store::IndexEntry> {
     Some(schema::CATALOGUE.entry(slug, &Card::of(endpoint)))
 }
 
 impl Card {
     pub(super) fn of(endpoint: &Endpoint) -> Self {
         let Endpoint { own_limits, limit_caps, tier_cap, review, .. } = endpoint;
-        let asked = Asked { own_limits: *own_limits, limit_caps: limit_caps.clone(), tier_cap: *tier_cap };
+        let request = RequestedLimits { own_limits: *own_limits, limit_caps: limit_caps.clone(), tier_cap: *tier_cap };
         Self {
             id: endpoint.id.clone(),
             owner: match &endpoint.owner {
@@ -112,12 +114,12 @@ impl Card {
             },
             revision: endpoint.revision,
             created_at: endpoint.created_at.0,
-            most_usd: endpoint.most_usd().0,
+            max_usd: endpoint.max_usd().0,
             waits_since: waits(endpoint).then(|| review.since().map_or(0, |since| since.0)),
             title: endpoint.title.clone(),
             description: endpoint.description.clone(),
             tags: endpoint.tags.clone(),
-            asked: (asked != Asked::default()).then(|| serde_json::to_string(&asked).unwrap_or_default()),
+            requested: (request != RequestedLimits::default()).then(|| serde_json::to_string(&request).unwrap_or_default()),
             paused: endpoint.status == Status::Paused,
             taken_down: review.taken_down.is_some(),
             held: review.hold.is_some(),
@@ -144,25 +146,25 @@ impl Card {
     /// Returns its in-memory entry.
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
         let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
-        let mut marks = Marks::empty();
-        marks.set(Marks::PAUSED, self.paused);
-        marks.set(Marks::TAKEN_DOWN, self.taken_down);
-        marks.set(Marks::HELD, self.held);
-        marks.set(Marks::REJECTED, self.rejected);
-        marks.set(Marks::TAKES_OBJECTS, self.takes_objects);
-        marks.set(Marks::OWNER_SUSPENDED, owner_suspended);
+        let mut marks = EntryFlags::empty();
+        marks.set(EntryFlags::PAUSED, self.paused);
+        marks.set(EntryFlags::TAKEN_DOWN, self.taken_down);
+        marks.set(EntryFlags::HELD, self.held);
+        marks.set(EntryFlags::REJECTED, self.rejected);
+        marks.set(EntryFlags::TAKES_OBJECTS, self.takes_objects);
+        marks.set(EntryFlags::OWNER_SUSPENDED, owner_suspended);
         Entry {
             slug,
             id: self.id.packed(),
             owner: Arc::new(self.owner()),
             revision: self.revision,
             created_at: Timestamp(self.created_at),
-            most_usd: MicroUsd(self.most_usd),
+            max_usd: MicroUsd(self.max_usd),
             // Time 0 means the longest wait.
             waits_since: self.waits_since.map(|since| NonZeroU64::new(since).unwrap_or(NonZeroU64::MIN)),
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
-            asked: self.asked.clone().map(Arc::new),
+            requested: self.requested.clone().map(Arc::new),
             marks,
         }
     }
@@ -190,9 +192,9 @@ impl Entry {
     /// Returns whether it accepts calls, or why not.
     #[must_use]
     pub fn availability(&self) -> Availability {
-        let status = if self.marks.contains(Marks::PAUSED) { Status::Paused } else { Status::Active };
+        let status = if self.marks.contains(EntryFlags::PAUSED) { Status::Paused } else { Status::Active };
         let has = |mark| self.marks.contains(mark);
-        Availability::of(has(Marks::TAKEN_DOWN), has(Marks::HELD), has(Marks::OWNER_SUSPENDED), status)
+        Availability::of(has(EntryFlags::TAKEN_DOWN), has(EntryFlags::HELD), has(EntryFlags::OWNER_SUSPENDED), status)
     }
 
     /// Returns whether it accepts calls.
@@ -204,7 +206,7 @@ impl Entry {
     /// Returns its state.
     #[must_use]
     pub fn state(&self) -> EndpointState {
-        EndpointState::of(self.availability(), self.marks.contains(Marks::REJECTED))
+        EndpointState::of(self.availability(), self.marks.contains(EntryFlags::REJECTED))
     }
 
     /// Returns whether everyone may see it, which is not the case while an admin holds it back.
@@ -216,14 +218,14 @@ impl Entry {
     /// Returns whether it has or may have a price.
     #[must_use]
     pub fn is_paid(&self) -> bool {
-        !self.most_usd.is_zero()
+        !self.max_usd.is_zero()
     }
 
     /// Returns whether agents can call it as a named tool: it is active, and its input is an
     /// object.
     #[must_use]
     pub fn is_tool(&self) -> bool {
-        self.marks.contains(Marks::TAKES_OBJECTS) && self.is_active()
+        self.marks.contains(EntryFlags::TAKES_OBJECTS) && self.is_active()
     }
 
     /// Returns whether it has this tag, ignoring ASCII case.
@@ -234,12 +236,12 @@ impl Entry {
 
     /// Sets whether its owner is suspended.
     pub(super) fn suspend_owner(&mut self, suspended: bool) {
-        self.marks.set(Marks::OWNER_SUSPENDED, suspended);
+        self.marks.set(EntryFlags::OWNER_SUSPENDED, suspended);
     }
 
     /// Returns its own limits, caps and tier cap.
-    pub(super) fn asked(&self) -> Asked {
-        self.asked.as_ref().and_then(|asked| serde_json::from_str(asked).ok()).unwrap_or_default()
+    pub(super) fn asked(&self) -> RequestedLimits {
+        self.requested.as_ref().and_then(|request| serde_json::from_str(request).ok()).unwrap_or_default()
     }
 }
 

@@ -16,7 +16,7 @@ pub enum PublishError {
     SlugTaken(Slug),
     #[error("no endpoint is called `{0}`")]
     Unknown(String),
-    /// `If-Match` has a different revision.
+    /// `ArgCondition-Match` has a different revision.
     #[error("it has changed since: it is at revision {0}")]
     Changed(u64),
     #[error("handler does not load: {0}")]

@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use tollhouse_store::StoreError;
 use tollhouse_tool::Endpoint;
 
-use super::{Catalog, Entry, Live, PublishError, Shown, entry::ENDPOINTS, granted};
+use super::{Catalog, Entry, LiveEndpoint, PublishError, ShownEndpoint, entry::ENDPOINTS, granted};
 
 /// Maximum attempts to create an endpoint that changes meanwhile.
 const TRIES: usize = 8;
@@ -20,7 +20,7 @@ const AT_ONCE: usize = 16;
 
 /// Progress of filling a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Filled {
+pub struct ListProgress {
     /// Number of entries that were taken or do not exist any more.
     pub passed: usize,
     /// Whether an entry was left after those.
@@ -34,17 +34,17 @@ impl Catalog {
     /// # Errors
     ///
     /// Those of the store. An unreadable record is [`StoreError::Away`].
-    pub async fn find(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
+    pub async fn find(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
         match self.found(slug) {
             Some(live) => Ok(Some(live)),
             // Boxed to keep the future small for cached endpoints.
-            None => Box::pin(self.find_again(slug)).await,
+            None => Box::pin(self.refetch(slug)).await,
         }
     }
 
     /// Returns the endpoint `slug` if it is cached and ready for calls.
     #[must_use]
-    pub fn found(&self, slug: &str) -> Option<Arc<Live>> {
+    pub fn found(&self, slug: &str) -> Option<Arc<LiveEndpoint>> {
         self.ready.get(slug).filter(|live| !live.lacks_source())
     }
 
@@ -53,7 +53,7 @@ impl Catalog {
     /// # Errors
     ///
     /// The same as [`Catalog::find`].
-    pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
+    pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
         Ok(self.shown(slug).await?.filter(|shown| shown.endpoint.listed()))
     }
 
@@ -62,8 +62,8 @@ impl Catalog {
     /// # Errors
     ///
     /// The same as [`Catalog::find`].
-    pub async fn shown(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
-        if let Some(shown) = self.told.get(slug) {
+    pub async fn shown(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
+        if let Some(shown) = self.shown_cache.get(slug) {
             return Ok(Some(shown));
         }
         if let Some(live) = self.ready.get(slug) {
@@ -71,10 +71,10 @@ impl Catalog {
         }
         for _ in 0..TRIES {
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
-            let since = self.remade.load(Ordering::SeqCst);
+            let since = self.rebuild.load(Ordering::SeqCst);
             let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
-            let shown = Arc::new(self.tell(endpoint));
-            if let Some((shown, _)) = self.told.keep(&entry.slug, Arc::clone(&shown), || self.is_current(&shown.endpoint, since)) {
+            let shown = Arc::new(self.build_shown(endpoint));
+            if let Some((shown, _)) = self.shown_cache.keep(&entry.slug, Arc::clone(&shown), || self.is_current(&shown.endpoint, since)) {
                 return Ok(Some(shown));
             }
         }
@@ -89,17 +89,17 @@ impl Catalog {
     pub async fn fill(
         &self,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
-        mut takes: impl FnMut(Arc<Shown>) -> bool + Send,
-    ) -> Result<Filled, StoreError> {
+        mut takes: impl FnMut(Arc<ShownEndpoint>) -> bool + Send,
+    ) -> Result<ListProgress, StoreError> {
         let (mut entries, mut passed) = (entries, 0);
         loop {
             let some: Vec<_> = entries.by_ref().take(AT_ONCE).map(|entry| entry.slug.clone()).collect();
             if some.is_empty() {
-                return Ok(Filled { passed, more: false });
+                return Ok(ListProgress { passed, more: false });
             }
             for shown in try_join_all(some.iter().map(|slug| self.shown(slug.as_str()))).await? {
                 if shown.is_some_and(|shown| !takes(shown)) {
-                    return Ok(Filled { passed, more: true });
+                    return Ok(ListProgress { passed, more: true });
                 }
                 passed += 1;
             }
@@ -108,28 +108,28 @@ impl Catalog {
 
     /// Creates an endpoint that is not cached. One task does it at a time; if it fails, the tasks
     /// that waited do not try again.
-    async fn find_again(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
+    async fn refetch(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
         let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
-        let began = Instant::now();
+        let started = Instant::now();
         let mut turn = self.ready.turn(&named).await;
-        if let Some(why) = turn.failed_since(began) {
-            return Err(StoreError::Away(why.to_owned()));
+        if let Some(reason) = turn.failed_since(started) {
+            return Err(StoreError::Away(reason.to_owned()));
         }
-        let found = self.find_in_turn(slug).await;
+        let found = self.fetch_serialized(slug).await;
         if let Err(error) = &found {
             turn.fail(error.to_string());
         }
         found
     }
 
-    async fn find_in_turn(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
+    async fn fetch_serialized(&self, slug: &str) -> Result<Option<Arc<LiveEndpoint>>, StoreError> {
         for _ in 0..TRIES {
             let known = self.ready.get(slug);
             if let Some(live) = known.as_ref().filter(|live| !live.lacks_source()) {
                 return Ok(Some(Arc::clone(live)));
             }
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
-            let since = self.remade.load(Ordering::SeqCst);
+            let since = self.rebuild.load(Ordering::SeqCst);
             let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
             if known.as_ref().is_some_and(|known| !known.is_of(&endpoint)) {
                 // The running version shares its grant, which is updated when the change becomes
@@ -141,8 +141,8 @@ impl Catalog {
             if known.is_none() {
                 live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
             }
-            if let Some((live, gone)) = self.ready.keep(&entry.slug, Arc::clone(&live), || self.is_current(&live.endpoint, since)) {
-                self.let_rest(&gone);
+            if let Some((live, removed)) = self.ready.keep(&entry.slug, Arc::clone(&live), || self.is_current(&live.endpoint, since)) {
+                self.evict(&removed);
                 return Ok(Some(live));
             }
         }
@@ -165,13 +165,13 @@ impl Catalog {
         let behind = |entry: &Arc<Entry>| {
             if entry.is(&endpoint.id) { entry.revision > endpoint.revision } else { entry.id > endpoint.id.packed() }
         };
-        self.remade.load(Ordering::SeqCst) == since && all.get(endpoint.slug.as_str()).is_some_and(|entry| !behind(entry))
+        self.rebuild.load(Ordering::SeqCst) == since && all.get(endpoint.slug.as_str()).is_some_and(|entry| !behind(entry))
     }
 
     /// Ends the workers of endpoints that were evicted, because later decisions about them would
     /// not reach unknown workers.
-    pub(super) fn let_rest(&self, gone: &[Arc<Live>]) {
-        gone.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
+    pub(super) fn evict(&self, removed: &[Arc<LiveEndpoint>]) {
+        removed.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
     }
 }
 

@@ -11,12 +11,12 @@ use async_trait::async_trait;
 use tollhouse_account::builder::Builders;
 use tollhouse_base::id::{BuilderId, EndpointId};
 use tollhouse_capability::{Granted, secret::Secrets};
-use tollhouse_replica::Followed;
-use tollhouse_store::{Batch, Change, Durability, Row, StoreError};
+use tollhouse_replica::FollowedState;
+use tollhouse_store::{Batch, CommittedChange, Durability, Row, StoreError};
 use tollhouse_tool::Endpoint;
 
 use super::{
-    Catalog, Live, POLICY, PublishError,
+    Catalog, LiveEndpoint, POLICY, PublishError,
     change::schemas_differ,
     entry::{CARDS, Card, ENDPOINTS},
     granted,
@@ -33,8 +33,8 @@ const MENDED_WITHIN: Duration = Duration::from_millis(500);
 const TRIES: usize = 8;
 
 #[async_trait]
-impl Followed for Catalog {
-    async fn heed(&self, changes: &[Change]) -> Result<(), StoreError> {
+impl FollowedState for Catalog {
+    async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError> {
         if changes.iter().any(|change| POLICY.changed(change).next().is_some()) {
             self.follow_policy().await?;
         }
@@ -54,8 +54,8 @@ impl Followed for Catalog {
 
     async fn reload(&self) -> Result<(), StoreError> {
         self.follow_policy().await?;
-        let judged = self.builders.judged().await?;
-        let builders: BTreeSet<_> = judged.keys().chain(self.judged.load().keys()).cloned().collect();
+        let judged = self.builders.standing().await?;
+        let builders: BTreeSet<_> = judged.keys().chain(self.builder_standing.load().keys()).cloned().collect();
         for builder in builders {
             self.follow_builder(&builder).await?;
         }
@@ -77,7 +77,7 @@ impl Catalog {
     pub(super) async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
         let _shown = self.showing.lock().await;
         if let Some(builder) = self.builders.get(id).await? {
-            self.heed_builder(&builder).await;
+            self.apply_builder(&builder).await;
         }
         Ok(())
     }
@@ -92,12 +92,12 @@ impl Catalog {
                     row
                 }
                 Err(error) => {
-                    passed_over(slug, &error.into());
+                    skip_unreadable(slug, &error.into());
                     return Ok(());
                 }
             }
         };
-        self.mend_card(slug, shown.as_ref()).await
+        self.repair_card(slug, shown.as_ref()).await
     }
 
     /// Reads the record of an endpoint. The inner error means that it is unreadable.
@@ -108,7 +108,7 @@ impl Catalog {
 
     /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change of another host visible. The caller
     /// holds the lock of showing, and has not shown it yet.
-    pub(super) async fn is_left(&self, slug: &str, left: Option<&Endpoint>) -> bool {
+    pub(super) async fn is_remaining(&self, slug: &str, remaining: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;
         }
@@ -116,7 +116,7 @@ impl Catalog {
         let Ok(Ok(row)) = self.read_stored(slug).await else { return true };
         let stored = row.map(|row| row.value);
         let known = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
-        if stored.as_ref().map(known) == left.map(known) {
+        if stored.as_ref().map(known) == remaining.map(known) {
             return true;
         }
         if let Err(error) = self.show_stored(slug, stored.as_ref()) {
@@ -143,7 +143,7 @@ impl Catalog {
     }
 
     /// Updates the card beside a record, in case a host of an earlier version has changed only the record.
-    async fn mend_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
+    async fn repair_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
         if !self.store.is_shared() {
             return Ok(());
         }
@@ -172,8 +172,8 @@ impl Catalog {
         while let Some(page) = CARDS.next(&*self.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
                 let row = row?;
-                while let Some(gone) = shown.next_if(|entry| entry.slug.as_str() < row.key.as_str()) {
-                    self.follow_endpoint(gone.slug.as_str()).await?;
+                while let Some(removed) = shown.next_if(|entry| entry.slug.as_str() < row.key.as_str()) {
+                    self.follow_endpoint(removed.slug.as_str()).await?;
                 }
                 let same = shown.next_if(|entry| entry.slug.as_str() == row.key);
                 if same.is_none_or(|entry| !row.value.is_of(entry)) {
@@ -181,8 +181,8 @@ impl Catalog {
                 }
             }
         }
-        for gone in shown {
-            self.follow_endpoint(gone.slug.as_str()).await?;
+        for removed in shown {
+            self.follow_endpoint(removed.slug.as_str()).await?;
         }
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Catalog {
             if self.all().get(slug).is_some() {
                 self.show(|snapshot| snapshot.remove(slug));
                 self.forget(slug);
-                ready.iter().for_each(|gone| self.let_loose(gone));
+                ready.iter().for_each(|removed| self.revoke(removed));
             }
             return Ok(());
         };
@@ -204,7 +204,7 @@ impl Catalog {
                 // A call has loaded the old state meanwhile.
                 Ok(false) => {}
                 Err(error) => {
-                    passed_over(slug, &error);
+                    skip_unreadable(slug, &error);
                     return Ok(());
                 }
             }
@@ -225,13 +225,13 @@ impl Catalog {
         };
         if self.all().get(slug).is_none_or(|entry| !entry.is(&stored.id) || entry.revision != stored.revision) {
             self.show_entry(stored);
-            self.told.remove(slug);
+            self.shown_cache.remove(slug);
         }
         let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
         live.grant.set(may_touch);
         self.make_known(&live);
         match ready {
-            Some(before) if before.endpoint.id != live.endpoint.id => self.let_loose(&before),
+            Some(before) if before.endpoint.id != live.endpoint.id => self.revoke(&before),
             Some(before) if before.endpoint.version != live.endpoint.version || schemas_differ(&before.endpoint, &live.endpoint) => {
                 self.pool.retire(before.endpoint.id.as_str(), &before.endpoint.version);
             }
@@ -242,7 +242,7 @@ impl Catalog {
     }
 
     /// Creates the stored endpoint to replace the visible one, with its grant, and its code if unchanged.
-    fn make_after(&self, mut endpoint: Endpoint, shown: &Live) -> Result<Live, PublishError> {
+    fn make_after(&self, mut endpoint: Endpoint, shown: &LiveEndpoint) -> Result<LiveEndpoint, PublishError> {
         endpoint.list_running();
         if endpoint.id != shown.endpoint.id {
             return self.make_live(endpoint, None, Arc::default());
@@ -252,16 +252,16 @@ impl Catalog {
     }
 
     /// Creates the stored endpoint for calls, with the grant of the one that lacks its source.
-    pub(super) async fn make_stored(&self, mut endpoint: Endpoint, known: Option<&Live>) -> Result<Live, PublishError> {
+    pub(super) async fn make_stored(&self, mut endpoint: Endpoint, known: Option<&LiveEndpoint>) -> Result<LiveEndpoint, PublishError> {
         endpoint.list_running();
         let bundle = self.stored_bundle(&endpoint).await?;
         self.make_live(endpoint, bundle, known.map_or_else(Arc::default, |live| Arc::clone(&live.grant)))
     }
 
     /// Revokes the grant of a deleted endpoint, and ends its workers.
-    fn let_loose(&self, gone: &Live) {
-        gone.grant.set(Granted::default());
-        self.pool.retire(gone.endpoint.id.as_str(), &gone.endpoint.version);
+    fn revoke(&self, removed: &LiveEndpoint) {
+        removed.grant.set(Granted::default());
+        self.pool.retire(removed.endpoint.id.as_str(), &removed.endpoint.version);
     }
 
     /// Ends the workers of an endpoint, which may hold a value of its secrets.
@@ -273,6 +273,6 @@ impl Catalog {
     }
 }
 
-fn passed_over(slug: &str, error: &PublishError) {
+fn skip_unreadable(slug: &str, error: &PublishError) {
     tracing::error!(endpoint.slug = slug, %error, "an endpoint does not read; it stays as it was");
 }

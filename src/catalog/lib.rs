@@ -5,29 +5,29 @@
 //! with their events, then made visible. Changes of other hosts become visible independently, and
 //! wait for no commit: a host that cannot show them in time [accepts no calls](tollhouse_replica).
 //!
-//! Invariants: only an admin can restore what an admin revoked ([`standing`] decides, `review`
+//! Invariants: only an admin can restore what an admin revoked ([`entitlements`] decides, `review`
 //! records). Builders' content that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] reports it to every front end).
 
 #![warn(missing_docs)]
 
-mod agrees;
 mod bundle;
 mod change;
 mod check;
 mod commit;
+mod consistency;
 mod deletion;
 mod draft;
+mod entitlements;
 mod entry;
 mod error;
 mod find;
-mod fit;
 mod follow;
-mod gathered;
+mod index_upkeep;
 mod limits;
 mod list;
 mod live;
-mod made;
+mod live_builder;
 mod narrow;
 mod nearest;
 mod open;
@@ -42,18 +42,18 @@ mod retired;
 mod review;
 pub mod safety;
 mod scan;
+mod schema_validation;
 pub mod search;
-pub mod shipped;
+pub mod seed_tools;
 mod snapshot;
-mod sorted;
+mod snapshot_builder;
+mod sorted_set;
 mod source;
-mod standing;
 mod suspend;
-mod tagged;
+mod tag_index;
 mod trial;
 mod version;
-mod warn;
-mod words;
+mod warnings;
 
 use std::{
     collections::HashMap,
@@ -66,16 +66,16 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tollhouse_account::builder::{Builders, Judged};
+use tollhouse_account::builder::{BuilderStanding, Builders};
 use tollhouse_base::{
+    cache::Cache,
     clock::Clock,
     id::BuilderId,
-    rate::{ConcurrencyLimit, Permit},
-    ready::Ready,
+    rate_limit::{ConcurrencyLimit, Permit},
 };
 use tollhouse_capability::{AllowedHosts, CapabilityServices, Granted};
 use tollhouse_event::Events;
-use tollhouse_fair::Fair;
+use tollhouse_fair::FairSemaphore;
 use tollhouse_money::PaymentConfig;
 use tollhouse_objects::Objects;
 use tollhouse_pool::Pool;
@@ -85,26 +85,26 @@ use tollhouse_store::{Durability, Store, Table, schema, update};
 use tollhouse_tool::{Endpoint, Owner, SettleTime, Slug};
 
 pub use self::{
-    agrees::check_catalogue,
     bundle::SPECIFIER,
-    check::{CheckBody, Checked},
+    check::{CheckBody, CheckedUpload},
+    consistency::check_catalogue,
     draft::{Draft, HandlerDraft, KeepsResponse},
+    entitlements::ChangedBy,
     entry::Entry,
     error::PublishError,
-    find::Filled,
-    fit::{Asker, Unfit},
-    list::Page,
-    live::{Fixed, Form, Live, MakeForm, Shown},
-    order::{Order, Place},
+    find::ListProgress,
+    list::EndpointPage,
+    live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
+    order::{Order, OrderPosition},
     patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
-    rescan::Rescanned,
-    retired::Deleted,
-    review::{Verdict, WaitingPlace},
-    snapshot::{Counts, Filter, Reading, Snapshot},
+    rescan::RescanReport,
+    retired::DeletedEndpoint,
+    review::{ReviewDecision, ReviewQueuePosition},
+    schema_validation::{ValidationError, ValidationSubject},
+    snapshot::{CatalogCounts, EndpointFilter, IndexLoading, Snapshot},
     source::{object_of, response_hash},
-    standing::By,
-    trial::Tried,
+    trial::TrialTarget,
 };
 use crate::{safety::Scanner, source::Sources};
 
@@ -138,7 +138,7 @@ pub struct CatalogParts {
     /// Creates an endpoint's form for the MCP front end.
     pub make_form: MakeForm,
     /// Maximum number of endpoints, and memory for caches.
-    pub room: CatalogRoom,
+    pub room: CatalogCapacity,
     /// Storage of long sources.
     pub objects: Arc<Objects>,
     /// This process among the hosts of the store.
@@ -147,7 +147,7 @@ pub struct CatalogParts {
 
 /// Maximum number of endpoints, and memory for caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CatalogRoom {
+pub struct CatalogCapacity {
     /// Maximum number of endpoints. Further ones are refused.
     pub max_endpoints: usize,
     /// Approximate memory for sources, schemas, records and secrets that are ready for calls and
@@ -155,14 +155,14 @@ pub struct CatalogRoom {
     pub ready_bytes: usize,
 }
 
-impl CatalogRoom {
+impl CatalogCapacity {
     /// Returns the part for calls.
     fn called_bytes(self) -> usize {
         self.ready_bytes / 2
     }
 
     /// Returns the part for lists.
-    fn told_bytes(self) -> usize {
+    fn shown_cache_bytes(self) -> usize {
         self.ready_bytes / 8 * 3
     }
 
@@ -173,7 +173,7 @@ impl CatalogRoom {
     }
 }
 
-impl Default for CatalogRoom {
+impl Default for CatalogCapacity {
     fn default() -> Self {
         Self { max_endpoints: 1_000_000, ready_bytes: 256 << 20 }
     }
@@ -192,17 +192,17 @@ pub struct Catalog {
     payment: PaymentConfig,
     policy: ArcSwap<PolicyInForce>,
     builders: Arc<Builders>,
-    judged: ArcSwap<HashMap<BuilderId, Judged>>,
+    builder_standing: ArcSwap<HashMap<BuilderId, BuilderStanding>>,
     make_form: MakeForm,
     /// Summary of every endpoint.
     snapshot: ArcSwap<Snapshot>,
     max_endpoints: usize,
     /// Caches for calls and for lists, with the most recently used endpoints.
-    ready: Ready<Slug, Arc<Live>>,
-    told: Ready<Slug, Arc<Shown>>,
+    ready: Cache<Slug, Arc<LiveEndpoint>>,
+    shown_cache: Cache<Slug, Arc<ShownEndpoint>>,
     /// Counts changes of what endpoints depend on besides their records: the policy, and admins'
     /// decisions about owners.
-    remade: AtomicU64,
+    rebuild: AtomicU64,
     /// Endpoints that the last scan with the current rules left out, because their sources could
     /// not be read.
     unscanned: Mutex<Option<Vec<Slug>>>,
@@ -214,7 +214,7 @@ pub struct Catalog {
     /// short reads of the store, never during a commit. Taken after `changing` if both are needed.
     showing: tokio::sync::Mutex<()>,
     /// Permits to read uploads. One owner gets at most half of them.
-    readings: Arc<Fair<Owner>>,
+    reads: Arc<FairSemaphore<Owner>>,
     /// Uploads of each owner in the sandbox.
     uploads: ConcurrencyLimit<String>,
     changes: watch::Sender<u64>,
@@ -277,8 +277,8 @@ impl Catalog {
     /// Applies the limits and tier of the policy in force to cached endpoints. Others get them when
     /// they are created.
     pub(crate) fn narrow_ready(&self) {
-        self.remade.fetch_add(1, Ordering::SeqCst);
-        self.told.clear();
+        self.rebuild.fetch_add(1, Ordering::SeqCst);
+        self.shown_cache.clear();
         for live in self.ready.all() {
             if let Some(narrowed) = self.narrowed(&live) {
                 self.make_known(&narrowed);
@@ -289,9 +289,9 @@ impl Catalog {
     }
 
     /// Returns an endpoint with the limits and tier of the policy in force, if they differ.
-    fn narrowed(&self, live: &Arc<Live>) -> Option<Arc<Live>> {
+    fn narrowed(&self, live: &Arc<LiveEndpoint>) -> Option<Arc<LiveEndpoint>> {
         let differs = self.limits_of(&live.endpoint) != live.endpoint.limits || self.tier_of(&live.endpoint) != live.endpoint.tier;
-        differs.then(|| Arc::new(self.made_again(live)))
+        differs.then(|| Arc::new(self.rebuild(live)))
     }
 
     /// Ends the workers of an endpoint if its tier has changed.
@@ -302,7 +302,7 @@ impl Catalog {
     }
 
     /// Sets the effective limits and tier of an endpoint.
-    fn put_in_force(&self, endpoint: &mut Endpoint) {
+    fn apply_policy(&self, endpoint: &mut Endpoint) {
         endpoint.limits = self.limits_of(endpoint);
         endpoint.tier = self.tier_of(endpoint);
     }
@@ -322,33 +322,33 @@ impl Catalog {
             Owner::Platform => Tier::default(),
             Owner::Builder(_) => policy,
         };
-        self.pool.tier().max(policy).max(self.judged(owner).tier).max(cap)
+        self.pool.tier().max(policy).max(self.builder_standing(owner).tier).max(cap)
     }
 
     /// Returns an admin's decisions about an owner.
-    fn judged(&self, owner: &Owner) -> Judged {
+    fn builder_standing(&self, owner: &Owner) -> BuilderStanding {
         match owner {
-            Owner::Platform => Judged::default(),
-            Owner::Builder(id) => self.judged.load().get(id).copied().unwrap_or_default(),
+            Owner::Platform => BuilderStanding::default(),
+            Owner::Builder(id) => self.builder_standing.load().get(id).copied().unwrap_or_default(),
         }
     }
 
     /// Takes a permit of `owner` for the sandbox cost of an upload. Only builders need one.
-    fn permit(&self, owner: &Owner, by: By) -> Result<Option<Permit<String>>, PublishError> {
-        if by != By::Builder {
+    fn permit(&self, owner: &Owner, by: ChangedBy) -> Result<Option<Permit<String>>, PublishError> {
+        if by != ChangedBy::Builder {
             return Ok(None);
         }
         let permit = self.uploads.take(owner.share().to_owned());
-        permit.map(Some).ok_or_else(|| PublishError::Crowded(self.uploads.most()))
+        permit.map(Some).ok_or_else(|| PublishError::Crowded(self.uploads.max()))
     }
 
     fn show(&self, change: impl FnOnce(&mut Snapshot)) {
-        self.rearrange(change);
+        self.rebuild_snapshot(change);
         self.changed();
     }
 
     /// Changes the summary without notifying anyone.
-    fn rearrange(&self, change: impl FnOnce(&mut Snapshot)) {
+    fn rebuild_snapshot(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut snapshot = Snapshot::clone(&self.snapshot.load());
         change(&mut snapshot);
         self.snapshot.store(Arc::new(snapshot));
@@ -360,27 +360,27 @@ impl Catalog {
 
     /// Removes a deleted endpoint from the caches.
     fn forget(&self, slug: &str) {
-        self.told.remove(slug);
+        self.shown_cache.remove(slug);
         self.ready.remove(slug);
     }
 
     /// Makes new calls use this version of an endpoint.
-    fn make_known(&self, live: &Arc<Live>) {
+    fn make_known(&self, live: &Arc<LiveEndpoint>) {
         let slug = &live.endpoint.slug;
-        self.told.remove(slug.as_str());
-        self.let_rest(&self.ready.put(slug, Arc::clone(live)));
+        self.shown_cache.remove(slug.as_str());
+        self.evict(&self.ready.put(slug, Arc::clone(live)));
         // A list that was created in between contains the old version.
         self.changed();
     }
 
     /// Checks that the host accepts the ways to pay that the owner wants.
     fn payable(&self, accepts: &[String]) -> Result<(), PublishError> {
-        let named = |place: usize| accepts[..place].contains(&accepts[place]);
-        let unknown = (0..accepts.len()).find(|place| !self.payment.takes(&accepts[*place]) || named(*place));
-        let Some(place) = unknown else { return Ok(()) };
+        let named = |position: usize| accepts[..position].contains(&accepts[position]);
+        let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
+        let Some(position) = unknown else { return Ok(()) };
         let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
-        Err(PublishError::field(format!("/accepts/{place}"), message))
+        Err(PublishError::field(format!("/accepts/{position}"), message))
     }
 
     /// Checks that all hosts of the store support this time of the charge. From then on, no host that does not support it

@@ -6,13 +6,13 @@ use tollhouse_base::id::BuilderId;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{EndpointState, Owner, Slug};
 
-use super::{Catalog, Entry, Shown};
+use super::{Catalog, Entry, ShownEndpoint};
 
 /// Endpoints of one page.
 #[derive(Debug)]
-pub struct Page {
+pub struct EndpointPage {
     /// In the requested order.
-    pub endpoints: Vec<Arc<Shown>>,
+    pub endpoints: Vec<Arc<ShownEndpoint>>,
     /// Whether there are more.
     pub more: bool,
 }
@@ -29,21 +29,25 @@ impl Catalog {
         state: Option<EndpointState>,
         after: Option<&Slug>,
         limit: usize,
-    ) -> Result<Page, StoreError> {
+    ) -> Result<EndpointPage, StoreError> {
         let all = self.all();
         let after = after.map_or("", Slug::as_str);
         match (owner, state) {
             (Some(owner), state) => {
-                let wanted = all.of_owner(owner, after).filter(|entry| state.is_none_or(|state| state == entry.state()));
-                self.page_of(wanted, limit).await
+                let requested = all.of_owner(owner, after).filter(|entry| state.is_none_or(|state| state == entry.state()));
+                self.page_of(requested, limit).await
             }
-            (None, Some(state)) => self.page_of(all.standing(state, after), limit).await,
+            (None, Some(state)) => self.page_of(all.state_of(state, after), limit).await,
             (None, None) => self.page_of(all.after(after), limit).await,
         }
     }
 
     /// Returns the first `limit` of these entries.
-    pub(super) async fn page_of(&self, wanted: impl Iterator<Item = &Arc<Entry>> + Send, limit: usize) -> Result<Page, StoreError> {
+    pub(super) async fn page_of(
+        &self,
+        requested: impl Iterator<Item = &Arc<Entry>> + Send,
+        limit: usize,
+    ) -> Result<EndpointPage, StoreError> {
         let mut endpoints = Vec::new();
         let take = |shown| {
             let has_room = endpoints.len() < limit;
@@ -52,8 +56,8 @@ impl Catalog {
             }
             has_room
         };
-        let filled = self.fill(wanted, take).await?;
-        Ok(Page { endpoints, more: filled.more })
+        let filled = self.fill(requested, take).await?;
+        Ok(EndpointPage { endpoints, more: filled.more })
     }
 
     /// Returns the number of endpoints of each builder, in any state.

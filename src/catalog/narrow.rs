@@ -10,7 +10,7 @@ use serde::Serialize;
 use tollhouse_protocol::limits::TABLE;
 use tollhouse_tool::{Owner, Slug};
 
-use super::{Catalog, PolicyDraft, PublishError, entry::Asked, limits::limits_in_force};
+use super::{Catalog, PolicyDraft, PublishError, entry::RequestedLimits, limits::limits_in_force};
 
 /// Endpoints per time slice of the thread: about a millisecond if each has limits of its own.
 const SLICE: usize = 200;
@@ -20,7 +20,7 @@ const NAMED: usize = 20;
 /// The restrictions on builders' endpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Narrowing {
+pub struct PolicyImpact {
     /// Number of endpoints with any restriction.
     pub endpoints: u64,
     /// Limit → number of endpoints for which it would be lower.
@@ -34,8 +34,8 @@ pub struct Narrowing {
 }
 
 /// The restrictions of all endpoints with the same own limits.
-struct Lowered {
-    asked: Asked,
+struct LoweredLimits {
+    requested: RequestedLimits,
     /// The limits that would be lower.
     limits: Vec<&'static str>,
     /// Whether they would stop being long-running.
@@ -49,12 +49,12 @@ impl Catalog {
     /// # Errors
     ///
     /// A field is invalid.
-    pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<Narrowing, PublishError> {
+    pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<PolicyImpact, PublishError> {
         let policy = draft.check()?;
-        let mut found = Narrowing::default();
+        let mut found = PolicyImpact::default();
         let (all, before) = (self.all(), self.policy());
         // Many endpoints have the same own limits.
-        let mut known: HashMap<Option<Arc<String>>, Lowered> = HashMap::new();
+        let mut known: HashMap<Option<Arc<String>>, LoweredLimits> = HashMap::new();
         for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;
@@ -63,14 +63,18 @@ impl Catalog {
                 continue;
             }
             // Lowered limits are the same for all builders.
-            let Lowered { asked, limits: lowered, ends } = known.entry(entry.asked.clone()).or_insert_with(|| {
-                let asked = entry.asked();
-                let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);
+            let LoweredLimits { requested: request, limits: lowered, ends } = known.entry(entry.requested.clone()).or_insert_with(|| {
+                let request = entry.asked();
+                let under = |ceilings| limits_in_force(&request.own_limits, &entry.owner, ceilings, &request.limit_caps);
                 let (now, then) = (under(&before.policy.limits), under(&policy.limits));
                 let lowered: Vec<_> = TABLE.iter().map(|row| row.name).filter(|name| then.get(name) < now.get(name)).collect();
-                Lowered { asked, limits: lowered, ends: now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms }
+                LoweredLimits {
+                    requested: request,
+                    limits: lowered,
+                    ends: now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms,
+                }
             });
-            let is_stricter = policy.tier > self.tier_under(before.policy.tier, &entry.owner, asked.tier_cap);
+            let is_stricter = policy.tier > self.tier_under(before.policy.tier, &entry.owner, request.tier_cap);
             if lowered.is_empty() && !is_stricter {
                 continue;
             }

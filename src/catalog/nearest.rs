@@ -1,16 +1,16 @@
 //! Search for similar names, to correct typing errors.
 
 /// Maximum length of a name. No slug is longer.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// A name for comparisons.
-pub(super) struct Pattern {
+pub(super) struct NamePattern {
     /// For each byte, a bit mask of its positions.
-    places: [u64; 256],
+    positions: [u64; 256],
     length: usize,
 }
 
-impl Pattern {
+impl NamePattern {
     /// Normalizes a typed name to the characters of slugs. Returns `None` if no slug can be
     /// similar.
     pub(super) fn of(name: &str) -> Option<Self> {
@@ -18,14 +18,14 @@ impl Pattern {
         for letter in name.trim().bytes() {
             letters.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { b'-' });
         }
-        if letters.is_empty() || letters.len() > MOST {
+        if letters.is_empty() || letters.len() > MAX {
             return None;
         }
-        let mut places = [0; 256];
-        for (place, letter) in letters.iter().enumerate() {
-            places[usize::from(*letter)] |= 1 << place;
+        let mut positions = [0; 256];
+        for (position, letter) in letters.iter().enumerate() {
+            positions[usize::from(*letter)] |= 1 << position;
         }
-        Some(Self { places, length: letters.len() })
+        Some(Self { positions, length: letters.len() })
     }
 
     /// Returns the edit distance to `slug` if it is at most a third of the name's length.
@@ -43,17 +43,17 @@ impl Pattern {
     fn edits(&self, text: &[u8]) -> usize {
         let (mut up, mut down, last, mut edits) = (u64::MAX, 0_u64, 1 << (self.length - 1), self.length);
         for letter in text {
-            let same = self.places[usize::from(*letter)];
+            let same = self.positions[usize::from(*letter)];
             let vertical = same | down;
             let horizontal = ((same & up).wrapping_add(up) ^ up) | same;
-            let (mut right, mut left) = (down | !(horizontal | up), up & horizontal);
+            let (mut right, mut remaining) = (down | !(horizontal | up), up & horizontal);
             if right & last != 0 {
                 edits += 1;
-            } else if left & last != 0 {
+            } else if remaining & last != 0 {
                 edits -= 1;
             }
-            (right, left) = (right << 1 | 1, left << 1);
-            (up, down) = (left | !(vertical | right), right & vertical);
+            (right, remaining) = (right << 1 | 1, remaining << 1);
+            (up, down) = (remaining | !(vertical | right), right & vertical);
         }
         edits
     }
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     /// Computes the same with the complete table.
-    fn plainly(one: &[u8], other: &[u8]) -> usize {
+    fn normalized(one: &[u8], other: &[u8]) -> usize {
         let mut row: Vec<usize> = (0..=other.len()).collect();
         for (at, letter) in one.iter().enumerate() {
             let mut before = std::mem::replace(&mut row[0], at + 1);
-            for (place, against) in other.iter().enumerate() {
+            for (position, against) in other.iter().enumerate() {
                 let changed = before + usize::from(letter != against);
-                before = row[place + 1];
-                row[place + 1] = changed.min(before + 1).min(row[place] + 1);
+                before = row[position + 1];
+                row[position + 1] = changed.min(before + 1).min(row[position] + 1);
             }
         }
         row[other.len()]
@@ -82,14 +82,18 @@ mod tests {
         let full = "a-name-of-as-many-letters-as-a-slug-has-and-that-is-sixty-four-x";
         let names = ["a", "ab", "text-summary", "text-sumary", "txt-summery", "summary-text", "receipt-echo-paid", &full[1..], full];
         for (one, other) in names.iter().flat_map(|one| names.map(|other| (*one, other))) {
-            assert_eq!(Pattern::of(one).unwrap().edits(other.as_bytes()), plainly(one.as_bytes(), other.as_bytes()), "{one} {other}");
+            assert_eq!(
+                NamePattern::of(one).unwrap().edits(other.as_bytes()),
+                normalized(one.as_bytes(), other.as_bytes()),
+                "{one} {other}"
+            );
         }
-        assert!(full.len() == MOST && Pattern::of(&format!("{full}x")).is_none() && Pattern::of(" ").is_none());
+        assert!(full.len() == MAX && NamePattern::of(&format!("{full}x")).is_none() && NamePattern::of(" ").is_none());
     }
 
     #[test]
     fn what_is_near_is_mistyped_and_what_is_not_is_another_name() {
-        let near = |name: &str, slug| Pattern::of(name).unwrap().distance(slug);
+        let near = |name: &str, slug| NamePattern::of(name).unwrap().distance(slug);
         assert_eq!(near("text-sumary", "text-summary"), Some(1));
         assert_eq!(near(" Text Summary", "text-summary"), Some(0));
         assert_eq!(near("abc", "abd"), Some(1));

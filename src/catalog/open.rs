@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, atomic::AtomicU64};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tollhouse_base::{rate::ConcurrencyLimit, ready::Ready};
-use tollhouse_fair::{Fair, Share};
+use tollhouse_base::{cache::Cache, rate_limit::ConcurrencyLimit};
+use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_store::{Batch, Durability, Store, StoreError, Table, schema};
 
 use super::{
     Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
     entry::{CARDS, Card, ENDPOINTS},
-    gathered::Gathered,
+    snapshot_builder::SnapshotBuilder,
     source::Sources,
     version::uses,
 };
@@ -39,7 +39,7 @@ impl Catalog {
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
-        let judged = builders.judged().await?;
+        let judged = builders.standing().await?;
         let sources = Sources { store: Arc::clone(&store), objects, replica };
         let catalog = Self {
             store,
@@ -53,32 +53,32 @@ impl Catalog {
             payment,
             policy: ArcSwap::from_pointee(policy),
             builders,
-            judged: ArcSwap::from_pointee(judged),
+            builder_standing: ArcSwap::from_pointee(judged),
             make_form,
             snapshot: ArcSwap::default(),
             max_endpoints: room.max_endpoints,
-            ready: Ready::new(room.called_bytes()),
-            told: Ready::new(room.told_bytes()),
-            remade: AtomicU64::new(0),
+            ready: Cache::new(room.called_bytes()),
+            shown_cache: Cache::new(room.shown_cache_bytes()),
+            rebuild: AtomicU64::new(0),
             unscanned: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
             showing: tokio::sync::Mutex::new(()),
-            readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
+            reads: FairSemaphore::new(READINGS, Share::AllBut(READINGS / 2)),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
         catalog.write_cards().await?;
-        let (mut gathered, mut range) = (Gathered::default(), CARDS.all());
+        let (mut gathered, mut range) = (SnapshotBuilder::default(), CARDS.all());
         while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
                 let row = row?;
                 let slug = row.key.parse().map_err(|_| PublishError::Corrupt(format!("no slug: `{}`", row.key)))?;
-                gathered.add(row.value.entry(slug, catalog.judged(&row.value.owner()).suspended));
+                gathered.add(row.value.entry(slug, catalog.builder_standing(&row.value.owner()).suspended));
             }
         }
         catalog.snapshot.store(Arc::new(gathered.done()));
         if catalog.all().len() <= SEARCHED_AT_ONCE {
-            catalog.read_words().await?;
+            catalog.load_index().await?;
         }
         Ok(catalog)
     }

@@ -8,11 +8,11 @@ use std::{collections::HashSet, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_capability::Kept;
-use tollhouse_store::{Batch, Durability, StoreError, round};
+use tollhouse_store::{Batch, Durability, StoreError, sweep_cursor};
 
 use super::{
     Catalog,
-    deletion::{DELETIONS, Deletion, done_once},
+    deletion::{DELETIONS, Deletion, delete_once},
     entry::ENDPOINTS,
 };
 
@@ -34,12 +34,12 @@ impl Catalog {
     ///
     /// Errors of the store. The next turn visits the same tools again.
     pub async fn mark_orphans(&self) -> Result<(), StoreError> {
-        let now = self.now_for_sure().await?;
+        let now = self.strict_now().await?;
         let mut ended = Ok(());
-        for kept in Kept::ALL {
+        for stored in Kept::ALL {
             // An unreadable row of one kind does not hold up the others.
-            if let Err(error) = self.mark_orphans_of(&kept, now).await {
-                tracing::warn!(round = kept.round(), %error, "data of deleted tools could not be looked for");
+            if let Err(error) = self.mark_orphans_of(&stored, now).await {
+                tracing::warn!(round = stored.round(), %error, "data of deleted tools could not be looked for");
                 ended = Err(error);
             }
         }
@@ -47,11 +47,11 @@ impl Catalog {
     }
 
     /// Marks the tools that have data of one kind but no record, if its turn is due.
-    async fn mark_orphans_of(&self, kept: &Kept, now: Timestamp) -> Result<(), StoreError> {
-        if !round::is_due(&*self.store, kept.round(), EVERY, now).await? {
+    async fn mark_orphans_of(&self, stored: &Kept, now: Timestamp) -> Result<(), StoreError> {
+        if !sweep_cursor::is_due(&*self.store, stored.round(), EVERY, now).await? {
             return Ok(());
         }
-        let mut turn = kept.turn(&*self.store, now).await?;
+        let mut turn = stored.turn(&*self.store, now).await?;
         for id in self.without_record(std::mem::take(&mut turn.found), now).await? {
             tracing::info!(endpoint.id = %id, "an endpoint was deleted by an older version, and what it kept is removed now");
             self.mark(&id).await?;
@@ -64,22 +64,22 @@ impl Catalog {
     async fn without_record(&self, ids: Vec<EndpointId>, now: Timestamp) -> Result<HashSet<EndpointId>, StoreError> {
         let all = self.all();
         let is_old = |id: &EndpointId| id.made_at().0.saturating_add(OLD_MS) < now.0;
-        let mut left: HashSet<_> = ids.into_iter().filter(|id| is_old(id) && all.of_id(id).is_none()).collect();
+        let mut remaining: HashSet<_> = ids.into_iter().filter(|id| is_old(id) && all.of_id(id).is_none()).collect();
         let mut marks = DELETIONS.all();
-        while !left.is_empty()
+        while !remaining.is_empty()
             && let Some((page, rest)) = DELETIONS.sound(&*self.store, &marks, SOME).await?
         {
-            page.iter().for_each(|mark| _ = left.remove(&mark.key.1));
+            page.iter().for_each(|mark| _ = remaining.remove(&mark.key.1));
             marks = rest;
         }
         // The store may have more records than this host has in memory.
         let mut records = ENDPOINTS.all().within(SOME_BYTES);
-        while !left.is_empty()
+        while !remaining.is_empty()
             && let Some(page) = ENDPOINTS.next(&*self.store, &mut records, SOME).await?
         {
             for row in page {
                 match row {
-                    Ok(row) => _ = left.remove(&row.value.id),
+                    Ok(row) => _ = remaining.remove(&row.value.id),
                     Err(error) => {
                         tracing::warn!(%error, "what deleted endpoints kept is not looked for as long as a record does not read");
                         return Ok(HashSet::new());
@@ -87,7 +87,7 @@ impl Catalog {
                 }
             }
         }
-        Ok(left)
+        Ok(remaining)
     }
 
     /// Writes the mark that a deletion would have written.
@@ -95,6 +95,6 @@ impl Catalog {
         let mut batch = Batch::new();
         batch.put(&DELETIONS, &(Timestamp(0), id.clone()), &Deletion::of_nobody());
         self.services.close(&mut batch, id);
-        done_once(batch.commit(&*self.store, Durability::Durable).await)
+        delete_once(batch.commit(&*self.store, Durability::Durable).await)
     }
 }

@@ -9,20 +9,20 @@
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::{Batch, Ended, Row, StoreError, Table, schema};
+use tollhouse_store::{Batch, Row, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::Owner;
 
-use super::{By, Catalog, PublishError, retired::of};
+use super::{Catalog, ChangedBy, PublishError, retired::of};
 
-pub(super) const OWNED: Table<Ended<String>, Owned> = schema::ENDPOINTS_OWNED.holding();
-tollhouse_store::postcard_values!(Owned);
+pub(super) const OWNED: Table<TerminatedText<String>, OwnedCount> = schema::ENDPOINTS_OWNED.holding();
+tollhouse_store::postcard_values!(OwnedCount);
 
 /// Validity of a row, in milliseconds. A host that lags by more accepts no changes.
 const RECENT_MS: u64 = 60_000;
 
 /// Number of a builder's endpoints at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Owned {
+pub(super) struct OwnedCount {
     endpoints: u64,
     at: Timestamp,
 }
@@ -33,14 +33,14 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::TooMany`] if the builder has reached the limit; those of the store.
-    pub(super) async fn one_more(&self, owner: &Owner, by: By) -> Result<Batch, PublishError> {
+    pub(super) async fn one_more(&self, owner: &Owner, by: ChangedBy) -> Result<Batch, PublishError> {
         if !self.counts(owner) {
             return Ok(Batch::new());
         }
         let (row, endpoints) = self.owned(owner).await?;
-        let most = self.policy().policy.max_endpoints_per_builder;
-        if by == By::Builder && endpoints >= most {
-            return Err(PublishError::TooMany(most));
+        let max = self.policy().policy.max_endpoints_per_builder;
+        if by == ChangedBy::Builder && endpoints >= max {
+            return Err(PublishError::TooMany(max));
         }
         Ok(self.owns(owner, row.as_ref(), endpoints + 1))
     }
@@ -63,7 +63,7 @@ impl Catalog {
         self.store.is_shared() && matches!(owner, Owner::Builder(_))
     }
 
-    async fn owned(&self, owner: &Owner) -> Result<(Option<Row<Ended<String>, Owned>>, u64), StoreError> {
+    async fn owned(&self, owner: &Owner) -> Result<(Option<Row<TerminatedText<String>, OwnedCount>>, u64), StoreError> {
         let row = OWNED.row(&*self.store, &of(owner)).await?;
         let (shown, now) = (self.all().owned(owner) as u64, self.clock.now());
         let recent = row.as_ref().filter(|row| row.value.at.0.abs_diff(now.0) < RECENT_MS);
@@ -71,8 +71,8 @@ impl Catalog {
         Ok((row, endpoints))
     }
 
-    fn owns(&self, owner: &Owner, before: Option<&Row<Ended<String>, Owned>>, endpoints: u64) -> Batch {
-        let (mut batch, after) = (Batch::new(), Owned { endpoints, at: self.clock.now() });
+    fn owns(&self, owner: &Owner, before: Option<&Row<TerminatedText<String>, OwnedCount>>, endpoints: u64) -> Batch {
+        let (mut batch, after) = (Batch::new(), OwnedCount { endpoints, at: self.clock.now() });
         match before {
             Some(row) => batch.replace(&OWNED, row, &after),
             None => batch.insert(&OWNED, &of(owner), &after),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits};
-use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, SettleTime, StaticResponse, Status, Via};
+use tollhouse_tool::{Capabilities, ChangedVia, Endpoint, MicroUsd, SettleTime, StaticResponse, Status};
 
 use super::{
     PublishError,
@@ -55,7 +55,7 @@ pub struct Patch {
     pub note: Option<String>,
     /// The interface of the request. Set by the interface itself, not in the body.
     #[serde(skip)]
-    pub via: Option<Via>,
+    pub via: Option<ChangedVia>,
 }
 
 impl KeepsResponse for Patch {
@@ -122,8 +122,8 @@ impl Patch {
     }
 }
 
-fn replace<T>(place: &mut T, value: Option<T>) {
+fn replace<T>(position: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *position = value;
     }
 }

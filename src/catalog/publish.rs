@@ -6,19 +6,19 @@ use serde_json::json;
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
-use tollhouse_replica::Turn;
+use tollhouse_replica::JobRun;
 use tollhouse_store::{Durability, StoreError, Table, schema};
-use tollhouse_tool::{Capabilities, Endpoint, Owner, Review, Version, told};
+use tollhouse_tool::{Capabilities, Endpoint, Owner, Review, Version, worker_schemas};
 
 use super::{
-    By, Catalog, Draft, Live, PublishError,
-    commit::Change,
+    Catalog, ChangedBy, Draft, LiveEndpoint, PublishError,
+    commit::CatalogChange,
+    entitlements::{AccessSet, Entitlements},
     safety::Report,
-    scan::Upload,
-    shipped,
-    source::Laid,
-    standing::{Reach, Standing},
-    version::Prepared,
+    scan::ScannedUpload,
+    seed_tools,
+    source::StagedVersion,
+    version::PreparedHandler,
 };
 
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
@@ -27,11 +27,11 @@ const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 const TRIES: usize = 8;
 
 /// A checked and scanned draft.
-struct Readied<'a> {
-    prepared: &'a Prepared,
+struct CheckedDraft<'a> {
+    prepared: &'a PreparedHandler,
     report: Option<&'a Report>,
     /// The stored handler. `None` if nothing is stored.
-    laid: Option<&'a mut Laid>,
+    staged: Option<&'a mut StagedVersion>,
 }
 
 impl Catalog {
@@ -41,15 +41,15 @@ impl Catalog {
     /// # Errors
     ///
     /// A tool cannot be published.
-    pub async fn ship(&self, folder: Option<&Path>, turn: &Turn) -> Result<usize, PublishError> {
+    pub async fn ship(&self, folder: Option<&Path>, turn: &JobRun) -> Result<usize, PublishError> {
         if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
         }
-        let drafts = shipped::drafts(folder).map_err(PublishError::Shipped)?;
+        let drafts = seed_tools::drafts(folder).map_err(PublishError::Shipped)?;
         let count = drafts.len();
         for draft in drafts {
             let slug = draft.slug.clone();
-            match self.create(draft, Owner::Platform, By::Host).await {
+            match self.create(draft, Owner::Platform, ChangedBy::Host).await {
                 // Published by an interrupted start.
                 Ok(_) | Err(PublishError::SlugTaken(_)) => {}
                 Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
@@ -69,9 +69,9 @@ impl Catalog {
     ///
     /// An invalid field, a slug that is taken, a handler that does not load, blocked content, a
     /// missing attestation, or too many endpoints.
-    pub async fn create(&self, draft: Draft, owner: Owner, by: By) -> Result<Arc<Live>, PublishError> {
+    pub async fn create(&self, draft: Draft, owner: Owner, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
-        if by == By::Builder && !attested {
+        if by == ChangedBy::Builder && !attested {
             return Err(PublishError::AttestationRequired);
         }
         draft.check()?;
@@ -81,10 +81,10 @@ impl Catalog {
         self.room_for(&owner, by)?;
         self.free_slug(&draft.slug, &owner, by).await?;
         let (mut prepared, report) = self.ready(&draft, &owner, by).await?;
-        let mut laid = self.lay(Some(&mut prepared), report.as_ref(), by).await?;
+        let mut staged = self.lay(Some(&mut prepared), report.as_ref(), by).await?;
         let mut tries = 0;
         let created = loop {
-            let readied = Readied { prepared: &prepared, report: report.as_ref(), laid: laid.as_mut() };
+            let readied = CheckedDraft { prepared: &prepared, report: report.as_ref(), staged: staged.as_mut() };
             let created = self.create_ready(&draft, &owner, by, readied).await;
             tries += 1;
             // Another host has added or removed an endpoint of the owner, or stored or removed the
@@ -94,13 +94,19 @@ impl Catalog {
                 created => break created,
             }
         };
-        self.sources.settle(laid, &created).await;
+        self.sources.settle(staged, &created).await;
         created
     }
 
     /// Publishes a new endpoint whose handler is ready.
-    async fn create_ready(&self, draft: &Draft, owner: &Owner, by: By, ready: Readied<'_>) -> Result<Arc<Live>, PublishError> {
-        let Readied { prepared, report, laid } = ready;
+    async fn create_ready(
+        &self,
+        draft: &Draft,
+        owner: &Owner,
+        by: ChangedBy,
+        ready: CheckedDraft<'_>,
+    ) -> Result<Arc<LiveEndpoint>, PublishError> {
+        let CheckedDraft { prepared, report, staged } = ready;
         let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         // The worker may have taken long, so everything that may have changed is checked again.
         let _one = self.changing.lock().await;
@@ -111,9 +117,9 @@ impl Catalog {
         let policy = self.policy();
         let now = self.clock.now();
         let mut endpoint = new(draft, owner.clone(), draft.limits(&super::draft::ceilings(&policy.policy, by))?, now);
-        let wish = Reach { capabilities: draft.capabilities, hosts: super::draft::hosts(&draft.allowed_hosts)? };
-        let standing = Standing::default();
-        let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
+        let wish = AccessSet { capabilities: draft.capabilities, hosts: super::draft::hosts(&draft.allowed_hosts)? };
+        let standing = Entitlements::default();
+        let standing = if by == ChangedBy::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
         standing.put(&mut endpoint);
         endpoint.review.asked_since = endpoint.asks().then_some(now);
         endpoint.handler = prepared.handler.clone();
@@ -122,37 +128,38 @@ impl Catalog {
         endpoint.note(&draft.note);
         rows.append(self.claim(&endpoint, draft.handler.as_ref()).await?);
         if let Some(report) = report {
-            let upload = Upload { handler: draft.handler.as_ref(), report: report.clone(), attested_at: attested.then_some(now), by };
-            self.weigh(&mut endpoint, upload).await?;
+            let upload =
+                ScannedUpload { handler: draft.handler.as_ref(), report: report.clone(), attested_at: attested.then_some(now), by };
+            self.weigh_findings(&mut endpoint, upload).await?;
         }
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
         let bundle = prepared.bundle.clone();
-        self.put(Change { before: None, endpoint, bundle, rows, laid, events }).await
+        self.put(CatalogChange { before: None, endpoint, bundle, rows, staged, events }).await
     }
 
     /// Prepares the handler of a new endpoint, and scans everything except the host's own tools.
     /// Both may take long.
-    async fn ready(&self, draft: &Draft, owner: &Owner, by: By) -> Result<(Prepared, Option<Report>), PublishError> {
+    async fn ready(&self, draft: &Draft, owner: &Owner, by: ChangedBy) -> Result<(PreparedHandler, Option<Report>), PublishError> {
         let _permit = self.permit(owner, by)?;
         self.bounded(owner, &draft.input_schema, &draft.output_schema).await?;
         let limits = draft.limits(&super::draft::ceilings(&self.policy().policy, by))?;
         let mut endpoint = new(draft, owner.clone(), limits, self.clock.now());
-        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
-        self.put_in_force(&mut endpoint);
+        let schemas = worker_schemas(&endpoint.input_schema, &endpoint.output_schema);
+        self.apply_policy(&mut endpoint);
         let prepared = self.prepare(&endpoint, draft.handler.as_ref(), schemas).await?;
         (endpoint.handler, endpoint.version) = (prepared.handler.clone(), prepared.version.clone());
-        let report = if by == By::Host { None } else { Some(self.scan(&endpoint, draft.handler.as_ref()).await?) };
-        self.promises_kept(endpoint, prepared.bundle.clone()).await?;
+        let report = if by == ChangedBy::Host { None } else { Some(self.scan(&endpoint, draft.handler.as_ref()).await?) };
+        self.check_promises(endpoint, prepared.bundle.clone()).await?;
         Ok((prepared, report))
     }
 
-    pub(super) fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
+    pub(super) fn room_for(&self, owner: &Owner, by: ChangedBy) -> Result<(), PublishError> {
         let all = self.all();
         if all.len() >= self.max_endpoints {
             return Err(PublishError::Full(self.max_endpoints));
         }
-        let most = self.policy().policy.max_endpoints_per_builder;
-        if by == By::Builder && all.owned(owner) as u64 >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
+        let max = self.policy().policy.max_endpoints_per_builder;
+        if by == ChangedBy::Builder && all.owned(owner) as u64 >= max { Err(PublishError::TooMany(max)) } else { Ok(()) }
     }
 }
 
@@ -198,7 +205,7 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
     }
 }
 
-fn created(endpoint: &Endpoint, by: By) -> serde_json::Value {
+fn created(endpoint: &Endpoint, by: ChangedBy) -> serde_json::Value {
     let names = |capabilities: Capabilities| capabilities.names().collect::<Vec<_>>();
     json!({
         "version": endpoint.version,

@@ -5,14 +5,14 @@ use std::sync::{MutexGuard, PoisonError};
 use serde::Serialize;
 use serde_json::json;
 use tollhouse_event::Kind;
-use tollhouse_replica::Turn;
+use tollhouse_replica::JobRun;
 use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
 use tollhouse_tool::{ContentSafety, Endpoint, HoldKind, Owner, Slug, finding::ScanOutcome};
 
 use super::{
-    By, Catalog, PublishError, Snapshot,
+    Catalog, ChangedBy, PublishError, Snapshot,
     change::content_differs,
-    commit::{Change, transitions},
+    commit::{CatalogChange, transitions},
     entry::ENDPOINTS,
     safety::{self, Report},
     scan::{hold, open_outcome},
@@ -24,7 +24,7 @@ const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 /// The result of scanning all builders' endpoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rescanned {
+pub struct RescanReport {
     /// Number of scanned endpoints.
     pub endpoints: u64,
     /// Endpoints that are newly held back for an admin's decision.
@@ -40,14 +40,14 @@ impl Catalog {
     /// # Errors
     ///
     /// The same as [`Catalog::rescan`].
-    pub async fn rescan_if_due(&self, turn: &Turn) -> Result<(), PublishError> {
+    pub async fn rescan_if_due(&self, turn: &JobRun) -> Result<(), PublishError> {
         if !self.rescan_is_due().await? {
             return Ok(());
         }
         let ours = self.scanner.policy_version();
-        let (left, all) = (self.left().take(), self.all());
-        let found = match left {
-            Some(left) => self.rescan_all(left.into_iter()).await?,
+        let (remaining, all) = (self.remaining().take(), self.all());
+        let found = match remaining {
+            Some(remaining) => self.rescan_all(remaining.into_iter()).await?,
             None => self.rescan_all(builders_of(&all)).await?,
         };
         let mut batch = SCANNED_BY.put(&(), &ours.to_owned());
@@ -78,7 +78,7 @@ impl Catalog {
     /// # Errors
     ///
     /// Those of the store. Earlier results are recorded.
-    pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
+    pub async fn rescan(&self) -> Result<RescanReport, PublishError> {
         let all = self.all();
         let found = self.rescan_all(builders_of(&all)).await?;
         SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
@@ -87,8 +87,8 @@ impl Catalog {
 
     /// Scans endpoints. Those with unreadable sources are left for the next time. If the bucket is
     /// unavailable, all further ones are left, too.
-    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<Rescanned, PublishError> {
-        let (mut found, mut left, mut unread) = (Rescanned::default(), Vec::new(), None);
+    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<RescanReport, PublishError> {
+        let (mut found, mut remaining, mut unread) = (RescanReport::default(), Vec::new(), None);
         while let Some(slug) = slugs.next() {
             let scanned = match self.rescan_one(slug.as_str()).await {
                 // Another host of the store has changed it.
@@ -105,22 +105,22 @@ impl Catalog {
                 Err(PublishError::Unknown(_)) => {}
                 Err(PublishError::Lost(error)) => {
                     unread = Some(PublishError::Lost(format!("`{slug}`: {error}")));
-                    left.push(slug);
+                    remaining.push(slug);
                 }
                 Err(PublishError::Source(error)) => {
                     unread = Some(PublishError::Source(format!("`{slug}`: {error}")));
-                    left.push(slug);
-                    left.extend(&mut slugs);
+                    remaining.push(slug);
+                    remaining.extend(&mut slugs);
                 }
                 Err(error) => return Err(error),
             }
         }
         let Some(error) = unread else { return Ok(found) };
-        *self.left() = Some(left);
+        *self.remaining() = Some(remaining);
         Err(error)
     }
 
-    pub(super) fn left(&self) -> MutexGuard<'_, Option<Vec<Slug>>> {
+    pub(super) fn remaining(&self) -> MutexGuard<'_, Option<Vec<Slug>>> {
         self.unscanned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,12 +149,12 @@ impl Catalog {
             endpoint.decided_on = None;
         }
         endpoint.revision += 1;
-        let mut events = transitions(old, &endpoint, By::Host, None);
+        let mut events = transitions(old, &endpoint, ChangedBy::Host, None);
         if let Some(kind) = newly {
-            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
+            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": ChangedBy::Host.as_str() })));
         }
         let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), laid: None, events }).await?;
+        self.put(CatalogChange { before: Some(&before), endpoint, bundle, rows: Batch::new(), staged: None, events }).await?;
         Ok(newly)
     }
 

@@ -3,24 +3,24 @@
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::Tier;
-use tollhouse_store::{Batch, Ended, StoreError, Table, schema};
+use tollhouse_store::{Batch, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::{Endpoint, Owner, Slug};
 
-use super::{By, Catalog, PublishError};
+use super::{Catalog, ChangedBy, PublishError};
 
 /// Slug of a deleted endpoint → share of its owner.
 pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
-pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
+pub(super) const RETIRED_OF: Table<(TerminatedText<String>, String), ()> = schema::RETIRED_OF.holding();
 /// The last endpoint that was deleted under a slug.
-pub(super) const DELETED: Table<String, Deleted> = schema::DELETED.holding();
-tollhouse_store::json_values!(Deleted);
+pub(super) const DELETED: Table<String, DeletedEndpoint> = schema::DELETED.holding();
+tollhouse_store::json_values!(DeletedEndpoint);
 
 /// Maximum reserved slugs of one builder's deleted endpoints.
 pub(super) const MAX_RETIRED: usize = 1_000;
 
 /// The last endpoint that was deleted under a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deleted {
+pub struct DeletedEndpoint {
     /// Its id.
     pub id: EndpointId,
     /// Its owner.
@@ -34,19 +34,19 @@ impl Catalog {
     /// # Errors
     ///
     /// Those of the store.
-    pub async fn deleted(&self, slug: &str) -> Result<Option<Deleted>, StoreError> {
+    pub async fn deleted(&self, slug: &str) -> Result<Option<DeletedEndpoint>, StoreError> {
         DELETED.get(&*self.store, &slug.to_owned()).await
     }
 
     /// Returns the rows that free `slug` from its previous owner, who must be the same. For a new
     /// slug, the owner must not have deleted too many endpoints.
-    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
+    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: ChangedBy) -> Result<Batch, PublishError> {
         let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
         let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
-        if self.all().get(slug.as_str()).is_some() || (anothers && by == By::Builder) {
+        if self.all().get(slug.as_str()).is_some() || (anothers && by == ChangedBy::Builder) {
             return Err(PublishError::SlugTaken(slug.clone()));
         }
-        let is_new = retired.is_none() && by == By::Builder;
+        let is_new = retired.is_none() && by == ChangedBy::Builder;
         if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&of(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
             return Err(PublishError::TooManyRetired(MAX_RETIRED));
         }
@@ -55,14 +55,14 @@ impl Catalog {
         batch.delete(&DELETED, &slug.to_string());
         if let Some(had) = retired {
             // An admin may give it to another owner.
-            batch.delete(&RETIRED_OF, &(Ended(had), slug.to_string()));
+            batch.delete(&RETIRED_OF, &(TerminatedText(had), slug.to_string()));
         }
         Ok(batch)
     }
 }
 
-pub(super) fn of(owner: &Owner) -> Ended<String> {
-    Ended(owner.share().to_owned())
+pub(super) fn of(owner: &Owner) -> TerminatedText<String> {
+    TerminatedText(owner.share().to_owned())
 }
 
 /// Returns who may reuse the slug of a deleted endpoint: its owner, unless that would undo an

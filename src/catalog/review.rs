@@ -8,25 +8,25 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
 use tollhouse_store::{Batch, StoreError};
-use tollhouse_tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome, texts};
+use tollhouse_tool::{Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts};
 
 use super::{
-    By, Catalog, Live, Page, PublishError,
-    commit::{Change, transitions},
+    Catalog, ChangedBy, EndpointPage, LiveEndpoint, PublishError,
+    commit::{CatalogChange, transitions},
+    entitlements::{AccessSet, Entitlements},
     entry::waits,
     scan::{approve_findings, disapprove_findings},
-    standing::{Reach, Standing},
 };
 
 /// Maximum length of a reason, in characters.
-const MAX_REASON: usize = texts::MAX_DECISION_REASON;
+const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 
 /// The body of `POST /ai/admin/reviews/{slug}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Verdict {
+pub struct ReviewDecision {
     /// The decision.
-    pub decision: Decision,
+    pub decision: ReviewAction,
     /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
     /// With `revoke`, the capabilities to revoke.
     pub capabilities: Option<Capabilities>,
@@ -45,9 +45,9 @@ pub struct Verdict {
 
 /// The position of an endpoint in the queue: since when it waits, and its slug.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct WaitingPlace(Timestamp, Slug);
+pub struct ReviewQueuePosition(Timestamp, Slug);
 
-impl WaitingPlace {
+impl ReviewQueuePosition {
     /// Returns the position of a waiting endpoint.
     #[must_use]
     pub fn of(endpoint: &Endpoint) -> Self {
@@ -60,7 +60,7 @@ impl WaitingPlace {
         [&self.0.0.to_be_bytes(), self.1.as_str().as_bytes()].concat()
     }
 
-    /// Decodes the output of [`WaitingPlace::to_bytes`].
+    /// Decodes the output of [`ReviewQueuePosition::to_bytes`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (since, slug) = bytes.split_first_chunk()?;
@@ -75,9 +75,9 @@ impl Catalog {
     /// # Errors
     ///
     /// The error of the store.
-    pub async fn queue(&self, after: Option<&WaitingPlace>, limit: usize) -> Result<(Page, usize), StoreError> {
+    pub async fn queue(&self, after: Option<&ReviewQueuePosition>, limit: usize) -> Result<(EndpointPage, usize), StoreError> {
         let all = self.all();
-        let (waiting, total) = all.waiting(after.map(|WaitingPlace(since, slug)| (*since, slug)));
+        let (waiting, total) = all.waiting(after.map(|ReviewQueuePosition(since, slug)| (*since, slug)));
         Ok((self.page_of(waiting, limit).await?, total))
     }
 
@@ -86,21 +86,21 @@ impl Catalog {
     /// # Errors
     ///
     /// A field is invalid; [`PublishError::NothingToDecide`] if nothing waits for this decision.
-    pub async fn decide(&self, slug: &str, verdict: &Verdict, if_match: Option<u64>) -> Result<Arc<Live>, PublishError> {
+    pub async fn decide(&self, slug: &str, verdict: &ReviewDecision, if_match: Option<u64>) -> Result<Arc<LiveEndpoint>, PublishError> {
         verdict.check()?;
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = old.clone();
         let now = self.clock.now();
-        let had = Standing::of(old);
+        let had = Entitlements::of(old);
         let capped = verdict.cap(&mut endpoint)?;
         match verdict.decision {
-            Decision::Approve => {
-                let given = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
+            ReviewAction::Approve => {
+                let given = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
                 may_grant(old, &had, &given)?;
                 self.something(decidable(old) || capped || given != had.requested)?;
-                self.stand(&mut endpoint, had.approved(&given));
+                self.apply_standing(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if decidable(old) {
                     endpoint.approve();
@@ -111,9 +111,9 @@ impl Catalog {
                     outcome(&mut endpoint, ScanOutcome::Pass);
                 }
             }
-            Decision::Reject => {
+            ReviewAction::Reject => {
                 self.something(waits(old))?;
-                self.stand(&mut endpoint, had.rejected());
+                self.apply_standing(&mut endpoint, had.rejected());
                 endpoint.decided_on = Some(decided_on(old));
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
@@ -121,44 +121,48 @@ impl Catalog {
                     outcome(&mut endpoint, ScanOutcome::Block);
                 }
             }
-            Decision::Reopen => {
+            ReviewAction::Reopen => {
                 let before = endpoint.decided_on.take().ok_or(PublishError::NothingToDecide)?;
-                let asked = Reach { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
-                self.stand(&mut endpoint, had.reopened(&asked));
+                let request = AccessSet { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
+                self.apply_standing(&mut endpoint, had.reopened(&request));
                 reopen(&mut endpoint, before);
                 // If everything requested is granted, it stays so. Use `revoke` to undo that.
                 self.something(decidable(&endpoint))?;
             }
-            Decision::Revoke => {
-                let taken = Reach::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &Reach::default())?;
+            ReviewAction::Revoke => {
+                let taken = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &AccessSet::default())?;
                 if taken.is_empty() {
                     return Err(PublishError::field("", "name what is taken back in `capabilities` or `allowedHosts`"));
                 }
-                self.stand(&mut endpoint, had.revoked(&taken));
+                self.apply_standing(&mut endpoint, had.revoked(&taken));
             }
-            Decision::Takedown => {
+            ReviewAction::Takedown => {
                 self.something(old.review.taken_down.is_none())?;
                 endpoint.review.taken_down = Some(now);
             }
-            Decision::Restore => {
+            ReviewAction::Restore => {
                 self.something(old.review.taken_down.is_some())?;
                 endpoint.review.taken_down = None;
             }
         }
         endpoint.approve_changes(old);
         let reason = verdict.reason.as_deref();
-        endpoint.review.last =
-            Some(Decided { decision: verdict.decision, by: By::Admin.as_str().to_owned(), at: now, reason: verdict.reason.clone() });
+        endpoint.review.last = Some(ReviewRecord {
+            decision: verdict.decision,
+            by: ChangedBy::Admin.as_str().to_owned(),
+            at: now,
+            reason: verdict.reason.clone(),
+        });
         endpoint.revision += 1;
         endpoint.updated_at = now;
-        let mut events = transitions(old, &endpoint, By::Admin, reason);
+        let mut events = transitions(old, &endpoint, ChangedBy::Admin, reason);
         let limits = (!verdict.limits.is_empty()).then_some(&endpoint.limit_caps);
         events.insert(
             0,
             (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits, "tier": verdict.tier })),
         );
         let bundle = before.live.bundle.clone();
-        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), laid: None, events }).await?;
+        let live = self.put(CatalogChange { before: Some(&before), endpoint, bundle, rows: Batch::new(), staged: None, events }).await?;
         self.leave_tier(old, &live.endpoint);
         Ok(live)
     }
@@ -168,9 +172,9 @@ impl Catalog {
     }
 }
 
-impl Verdict {
+impl ReviewDecision {
     fn check(&self) -> Result<(), PublishError> {
-        let grants = matches!(self.decision, Decision::Approve | Decision::Revoke);
+        let grants = matches!(self.decision, ReviewAction::Approve | ReviewAction::Revoke);
         if !grants && self.capabilities.is_some() {
             return Err(PublishError::field("/capabilities", "only `approve` and `revoke` name capabilities"));
         }
@@ -238,10 +242,10 @@ fn reopen(endpoint: &mut Endpoint, before: DecidedOn) {
 
 /// Checks that granted capabilities were requested, refused before, or withheld. To grant more, an
 /// admin can change the endpoint.
-fn may_grant(endpoint: &Endpoint, had: &Standing, given: &Reach) -> Result<(), PublishError> {
+fn may_grant(endpoint: &Endpoint, had: &Entitlements, given: &AccessSet) -> Result<(), PublishError> {
     let refused = endpoint.decided_on.as_ref().map_or_else(Capabilities::default, |before| before.requested_capabilities);
-    let asked = had.wanted().capabilities.union(had.withheld.capabilities).union(refused);
-    let unasked = given.capabilities.without(asked);
+    let request = had.requested().capabilities.union(had.withheld.capabilities).union(refused);
+    let unasked = given.capabilities.without(request);
     match unasked.names().next() {
         Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner does not ask for `{name}`"))),
         None => Ok(()),

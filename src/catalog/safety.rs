@@ -29,7 +29,7 @@ mod upload;
 use self::{operator::Operator, rules::Rules};
 pub use self::{
     operator::{ListError, OperatorLists},
-    reach::{Reach, line_of_code_from_strings, reaches},
+    reach::{ContextMember, line_of_code_from_strings, reaches},
     report::Report,
     rules::{POLICY_VERSION, Rule},
     upload::Upload,

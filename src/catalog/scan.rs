@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
-use tollhouse_base::{clock::Timestamp, share::for_turn};
+use tollhouse_base::{clock::Timestamp, cpu_share::turn_for};
 use tollhouse_money::receipt::json_hash;
 use tollhouse_store::{Batch, Table, schema};
 use tollhouse_tool::{
@@ -14,7 +14,7 @@ use tollhouse_tool::{
     finding::{Finding, ScanOutcome, Severity},
 };
 
-use super::{By, Catalog, HandlerDraft, PublishError, shipped};
+use super::{Catalog, ChangedBy, HandlerDraft, PublishError, seed_tools};
 use crate::safety::{self, Report};
 
 /// Version → the share of its first uploader.
@@ -24,13 +24,13 @@ pub(super) const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.
 const MAX_APPROVED: usize = 200;
 
 /// A scan of new content, and its attestation.
-pub(super) struct Upload<'a> {
+pub(super) struct ScannedUpload<'a> {
     /// `None` for built-in handlers.
     pub(super) handler: Option<&'a HandlerDraft>,
     /// The result of [`Catalog::scan`].
     pub(super) report: Report,
     pub(super) attested_at: Option<Timestamp>,
-    pub(super) by: By,
+    pub(super) by: ChangedBy,
 }
 
 impl Catalog {
@@ -40,15 +40,15 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Blocked`] for a builder's upload, of which nothing may be stored.
-    pub(super) async fn weigh(&self, endpoint: &mut Endpoint, upload: Upload<'_>) -> Result<(), PublishError> {
+    pub(super) async fn weigh_findings(&self, endpoint: &mut Endpoint, upload: ScannedUpload<'_>) -> Result<(), PublishError> {
         let report = self.with_provenance(endpoint, upload.handler, upload.report).await?;
         let open = open_outcome(&report.findings, endpoint);
-        if upload.by == By::Builder && open == ScanOutcome::Block {
+        if upload.by == ChangedBy::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
         }
-        let outcome = if upload.by == By::Builder {
+        let outcome = if upload.by == ChangedBy::Builder {
             let required = self.policy().policy.require_review;
-            let held = held_after(open, required, &endpoint.review);
+            let held = hold_after(open, required, &endpoint.review);
             hold(endpoint, held.then_some(HoldKind::ContentReview), self.clock.now());
             if held { ScanOutcome::Review } else { ScanOutcome::Pass }
         } else {
@@ -59,7 +59,7 @@ impl Catalog {
             Some(ContentSafety { outcome, policy_version, attested_at: upload.attested_at, findings: report.findings });
         // Publishing by an admin is an approval. Content that is held back still waits for their
         // decision.
-        if upload.by == By::Admin && endpoint.review.hold.is_none() {
+        if upload.by == ChangedBy::Admin && endpoint.review.hold.is_none() {
             approve_findings(endpoint);
             endpoint.approve();
         }
@@ -80,14 +80,14 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Blocked`] for a builder.
-    pub(super) async fn would_be_held(&self, endpoint: &Endpoint, handler: &HandlerDraft, by: By) -> Result<bool, PublishError> {
+    pub(super) async fn would_hold(&self, endpoint: &Endpoint, handler: &HandlerDraft, by: ChangedBy) -> Result<bool, PublishError> {
         let report = self.scan(endpoint, Some(handler)).await?;
         let report = self.with_provenance(endpoint, Some(handler), report).await?;
         let open = open_outcome(&report.findings, endpoint);
-        if by == By::Builder && open == ScanOutcome::Block {
+        if by == ChangedBy::Builder && open == ScanOutcome::Block {
             return Err(PublishError::Blocked(report.findings));
         }
-        Ok(held_after(open, self.policy().policy.require_review, &endpoint.review))
+        Ok(hold_after(open, self.policy().policy.require_review, &endpoint.review))
     }
 
     /// Returns who uploaded the source first.
@@ -105,7 +105,7 @@ impl Catalog {
         handler: Option<&HandlerDraft>,
         report: Report,
     ) -> Result<Report, PublishError> {
-        if !is_anothers(self.first_owner(endpoint, handler).await?.as_deref(), &endpoint.owner) {
+        if !belongs_to_other(self.first_owner(endpoint, handler).await?.as_deref(), &endpoint.owner) {
             return Ok(report);
         }
         Ok(report.and(self.scanner.scan(&safety::Upload { source: Some(""), hash_of_another: true, ..Default::default() })))
@@ -142,8 +142,8 @@ impl Catalog {
         owner: &Owner,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PublishError> {
-        let turn = self.readings.turn(owner.clone()).await;
-        let work = for_turn(work);
+        let turn = self.reads.turn(owner.clone()).await;
+        let work = turn_for(work);
         let read = tokio::task::spawn_blocking(move || {
             // Held until the work has ended, even if nobody waits for it any more.
             let _turn = turn;
@@ -160,16 +160,16 @@ const SHORT_SOURCE_BYTES: usize = 1_024;
 /// Returns whether a source is too common to have an owner: short, or built in.
 fn is_common(handler: Option<&HandlerDraft>) -> bool {
     let Some(HandlerDraft::Source { source, .. }) = handler else { return false };
-    source.len() < SHORT_SOURCE_BYTES || shipped::is_handler(source)
+    source.len() < SHORT_SOURCE_BYTES || seed_tools::is_handler(source)
 }
 
-fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {
+fn belongs_to_other(first: Option<&str>, owner: &Owner) -> bool {
     first.is_some_and(|first| first != owner.share())
 }
 
 /// Returns whether new content waits for an admin: because of findings or the policy, or because an
 /// admin refused content of this endpoint and has approved none since.
-fn held_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
+fn hold_after(open: ScanOutcome, required: bool, review: &Review) -> bool {
     open != ScanOutcome::Pass || required || review.refused
 }
 
@@ -235,7 +235,7 @@ mod tests {
             (ScanOutcome::Pass, true, &Review::default(), true),
             (ScanOutcome::Pass, false, &refused, true),
         ] {
-            assert_eq!(held_after(open, required, review), held, "{open:?} {required} {review:?}");
+            assert_eq!(hold_after(open, required, review), held, "{open:?} {required} {review:?}");
         }
     }
 }

@@ -6,34 +6,34 @@
 //!
 //! Recently added texts are in maps ([`recent`]), the others in packed, immutable segments
 //! ([`segment`]). A background task turns recent texts into a segment, and joins segments
-//! ([`joined`], [`merge`]). Nothing is missing meanwhile.
+//! ([`segments`], [`merge`]). Nothing is missing meanwhile.
 //!
 //! The work is bounded: a [`Query`] has a maximum number of words, each has a maximum number of
 //! stems, and a search reads at most [`MAX_POSTINGS`] postings, those of the rarest stems first.
 
 #[cfg(test)]
 mod corpus;
-mod joined;
 mod merge;
 mod recent;
 mod segment;
+mod segments;
+mod stemming;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
 
 use std::{cmp::Ordering, collections::BTreeSet, fmt, sync::Arc};
 
 use imbl::Vector;
 
 pub use self::{
-    joined::Segments,
     merge::{Merge, Merged},
     segment::Segment,
+    segments::Segments,
+    stemming::Query,
     text::{Slot, Text},
-    words::Query,
 };
-use self::{recent::Recent, segment::Places, text::UNIT, words::MAX_ENDINGS};
+use self::{recent::RecentIndex, segment::Postings, stemming::MAX_ENDINGS, text::UNIT};
 
 /// Maximum postings that one search reads. If a stem has more, only its first texts are found.
 const MAX_POSTINGS: usize = 200_000;
@@ -54,7 +54,7 @@ pub trait Item: Clone {
 pub struct Index<T> {
     /// Items by slot. `None` if the text was removed.
     items: Vector<Option<T>>,
-    recent: Recent,
+    recent: RecentIndex,
     segments: Vec<Arc<Segment>>,
     /// Unused slots.
     free: Vector<Slot>,
@@ -67,7 +67,7 @@ pub struct Index<T> {
 
 /// The best matches of a search.
 #[derive(Debug)]
-pub struct Found<T> {
+pub struct SearchHits<T> {
     /// Matches, best first. Ties break by name.
     pub items: Vec<T>,
     /// Total number of matches.
@@ -78,7 +78,7 @@ impl<T: Clone> Default for Index<T> {
     fn default() -> Self {
         Self {
             items: Vector::new(),
-            recent: Recent::default(),
+            recent: RecentIndex::default(),
             segments: Vec::new(),
             free: Vector::new(),
             retired: Vector::new(),
@@ -163,7 +163,7 @@ impl<T: Item> Index<T> {
     /// Returns texts with any of the query's words, whose items pass `keep`: `limit` of them after
     /// the first `skip`.
     #[must_use]
-    pub fn search(&self, query: &Query, skip: usize, limit: usize, keep: impl Fn(&T) -> bool) -> Found<T> {
+    pub fn search(&self, query: &Query, skip: usize, limit: usize, keep: impl Fn(&T) -> bool) -> SearchHits<T> {
         let scores = self.scores(query);
         let mut hits = Vec::new();
         for (&score, item) in scores.iter().zip(&self.items).filter(|(score, _)| **score > 0.0) {
@@ -181,41 +181,41 @@ impl<T: Item> Index<T> {
             hits.truncate(end);
         }
         hits.sort_unstable_by(order);
-        Found { items: hits.into_iter().skip(skip).map(|(_, item)| item.clone()).collect(), total }
+        SearchHits { items: hits.into_iter().skip(skip).map(|(_, item)| item.clone()).collect(), total }
     }
 
     /// Returns the score of each text by slot.
     fn scores(&self, query: &Query) -> Vec<f32> {
-        let mut sought: Vec<_> = query.sought(|stem| self.known(stem), |start| self.beginning(start)).collect();
-        sought.sort_by_key(|(places, _)| texts(places));
+        let mut target: Vec<_> = query.stems(|stem| self.known(stem), |start| self.beginning(start)).collect();
+        target.sort_by_key(|(positions, _)| texts(positions));
         let mut scores = vec![0.0; self.items.len()];
         let (mut all, mut length) = self.recent.size();
         for segment in &self.segments {
             (all, length) = (all + segment.len(), length + segment.length());
         }
         let mean = length as f32 / all.max(1) as f32;
-        let mut left = MAX_POSTINGS;
-        for (places, weight) in sought {
-            let weight = weight * rarity(all, texts(&places)) * (SATURATION + 1.0);
-            for place in places.iter().flat_map(Places::iter).take(left) {
-                let norm = SATURATION * (1.0 - LENGTH + LENGTH * f32::from(place.length) / mean);
-                let here = f32::from(place.weight) * UNIT;
-                scores[place.slot as usize] += weight * here / (here + norm);
+        let mut remaining = MAX_POSTINGS;
+        for (positions, weight) in target {
+            let weight = weight * rarity(all, texts(&positions)) * (SATURATION + 1.0);
+            for position in positions.iter().flat_map(Postings::iter).take(remaining) {
+                let norm = SATURATION * (1.0 - LENGTH + LENGTH * f32::from(position.length) / mean);
+                let here = f32::from(position.weight) * UNIT;
+                scores[position.slot as usize] += weight * here / (here + norm);
             }
-            left = left.saturating_sub(texts(&places));
+            remaining = remaining.saturating_sub(texts(&positions));
         }
         scores
     }
 
     /// Returns the postings of a stem, or `None` if there are none.
-    fn known(&self, stem: &str) -> Option<Vec<Places<'_>>> {
+    fn known(&self, stem: &str) -> Option<Vec<Postings<'_>>> {
         let segments = self.segments.iter().filter_map(|segment| segment.find(stem));
-        let places: Vec<_> = self.recent.find(stem).into_iter().chain(segments).collect();
-        (!places.is_empty()).then_some(places)
+        let positions: Vec<_> = self.recent.find(stem).into_iter().chain(segments).collect();
+        (!positions.is_empty()).then_some(positions)
     }
 
     /// Returns the postings of the first stems with this prefix, in order.
-    fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = Vec<Places<'a>>> {
+    fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = Vec<Postings<'a>>> {
         let mut stems: BTreeSet<&str> = self.recent.beginning(start).take(MAX_ENDINGS).collect();
         stems.extend(self.segments.iter().flat_map(|segment| segment.beginning(start).take(MAX_ENDINGS)));
         stems.into_iter().take(MAX_ENDINGS).filter_map(|stem| self.known(stem))
@@ -223,8 +223,8 @@ impl<T: Item> Index<T> {
 }
 
 /// Returns the number of texts with a stem.
-fn texts(places: &[Places<'_>]) -> usize {
-    places.iter().map(Places::len).sum()
+fn texts(positions: &[Postings<'_>]) -> usize {
+    positions.iter().map(Postings::len).sum()
 }
 
 /// Returns the weight of a stem that is in `texts` of `all` texts (BM25's idf).

@@ -8,11 +8,11 @@ use tollhouse_tool::{EndpointState, MicroUsd, Owner, PricingMode, Slug};
 
 use super::{
     Entry,
-    nearest::Pattern,
-    order::{Id, Name, Newest, Order, Ordered, Owned, Place, Price, Standing, Waiting},
-    tagged::{Tags, fewer, more},
+    nearest::NamePattern,
+    order::{Id, Name, Newest, Order, OrderPosition, OrderedEntries, Owned, Price, Standing, Waiting},
+    tag_index::{TagIndex, fewer, more},
 };
-use crate::search::{Found, Index, Merge, Merged, Query, Segments, Text};
+use crate::search::{Index, Merge, Merged, Query, SearchHits, Segments, Text};
 
 /// Maximum endpoints that are sorted for one page. If there are more, the ordered list is scanned
 /// instead.
@@ -28,39 +28,39 @@ const BEGINS: usize = 2;
 /// The search is not available yet: words of existing endpoints are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the words of all tools are being read since this host started: search again in some seconds")]
-pub struct Reading;
+pub struct IndexLoading;
 
 /// An immutable value: clones are cheap, and the cost of a change hardly depends on the number of
 /// endpoints.
 #[derive(Clone, Default)]
 pub struct Snapshot {
-    pub(super) all: Ordered<Name>,
-    pub(super) ids: Ordered<Id>,
-    pub(super) owned: Ordered<Owned>,
+    pub(super) all: OrderedEntries<Name>,
+    pub(super) ids: OrderedEntries<Id>,
+    pub(super) owned: OrderedEntries<Owned>,
     /// Endpoints that are not active.
-    pub(super) others: Ordered<Standing>,
+    pub(super) others: OrderedEntries<Standing>,
     /// Endpoints with something for an admin to decide.
-    pub(super) waiting: Ordered<Waiting>,
+    pub(super) waiting: OrderedEntries<Waiting>,
     /// Listed endpoints, see [`Entry::listed`].
-    pub(super) by_price: Ordered<Price>,
-    pub(super) newest: Ordered<Newest>,
+    pub(super) by_price: OrderedEntries<Price>,
+    pub(super) newest: OrderedEntries<Newest>,
     /// Number of listed endpoints by maximum price.
     pub(super) prices: OrdMap<u64, usize>,
     /// Number of endpoints by owner.
     pub(super) owners: OrdMap<Arc<Owner>, usize>,
     /// Own limits, with the number of endpoints that have them.
-    pub(super) asked: OrdMap<Arc<String>, usize>,
+    pub(super) requested: OrdMap<Arc<String>, usize>,
     /// Tags of listed endpoints, see [`Entry::listed`].
-    pub(super) tags: Tags,
+    pub(super) tags: TagIndex,
     pub(super) words: Index<Arc<Entry>>,
     /// Number of endpoints at the start, until all of their words are indexed.
     pub(super) wordless: Option<u32>,
-    pub(super) counts: Counts,
+    pub(super) counts: CatalogCounts,
 }
 
 /// Number of endpoints of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CatalogCounts {
     /// Endpoints that everyone may see.
     pub listed: usize,
     /// Of those, endpoints with a price.
@@ -71,7 +71,7 @@ pub struct Counts {
 
 /// Filter for endpoints, independent of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct EndpointFilter {
     /// Required tags, ignoring case.
     pub tags: Vec<String>,
     /// Only free or only paid ones.
@@ -80,21 +80,21 @@ pub struct Filter {
     pub max_price: Option<MicroUsd>,
 }
 
-impl Filter {
+impl EndpointFilter {
     /// Returns whether an endpoint passes the filter.
     #[must_use]
     pub fn takes(&self, entry: &Entry) -> bool {
-        let (least, most) = self.prices();
-        (least..=most).contains(&entry.most_usd.0) && self.tags.iter().all(|tag| entry.has_tag(tag))
+        let (least, max) = self.prices();
+        (least..=max).contains(&entry.max_usd.0) && self.tags.iter().all(|tag| entry.has_tag(tag))
     }
 
     /// Returns the range of maximum prices in micro-dollars. It is empty if the first is larger.
     fn prices(&self) -> (u64, u64) {
-        let most = self.max_price.map_or(u64::MAX, |price| price.0);
+        let max = self.max_price.map_or(u64::MAX, |price| price.0);
         match self.pricing {
-            None => (0, most),
+            None => (0, max),
             Some(PricingMode::FreePublicUtility) => (0, 0),
-            Some(PricingMode::FixedPriceSuccessReceipt | PricingMode::MeteredPriceSuccessReceipt) => (1, most),
+            Some(PricingMode::FixedPriceSuccessReceipt | PricingMode::MeteredPriceSuccessReceipt) => (1, max),
         }
     }
 
@@ -127,14 +127,14 @@ impl Snapshot {
     /// a position.
     pub fn filtered<'a>(
         &'a self,
-        filter: &'a Filter,
+        filter: &'a EndpointFilter,
         order: Option<Order>,
-        after: Option<&Place>,
+        after: Option<&OrderPosition>,
     ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
-        let key = after.map_or((0, ""), |place| (place.rank, place.slug.as_str()));
+        let key = after.map_or((0, ""), |position| (position.rank, position.slug.as_str()));
         let rank = move |entry: &Entry| order.map_or(0, |order| order.rank(entry));
         let (count, narrowest) = self.narrowest(filter);
-        if count <= FEW && *filter != Filter::default() {
+        if count <= FEW && *filter != EndpointFilter::default() {
             let taken = narrowest.filter(|entry| filter.takes(entry)).filter(|entry| (rank(entry), entry.slug.as_str()) > key);
             let mut taken: Vec<_> = taken.collect();
             taken.sort_unstable_by_key(|entry| (rank(entry), entry.slug.as_str()));
@@ -151,7 +151,7 @@ impl Snapshot {
 
     /// Returns how many listed endpoints pass `filter`.
     #[must_use]
-    pub fn count(&self, filter: &Filter) -> usize {
+    pub fn count(&self, filter: &EndpointFilter) -> usize {
         let (count, narrowest) = self.narrowest(filter);
         match (&*filter.tags, filter.is_of_prices()) {
             ([], _) | ([_], false) => count,
@@ -161,20 +161,20 @@ impl Snapshot {
 
     /// Returns the smallest ordered set that contains all listed endpoints which pass `filter`,
     /// with its size.
-    fn narrowest<'a>(&'a self, filter: &Filter) -> (usize, Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>) {
-        let (least, most) = filter.prices();
-        if least > most {
+    fn narrowest<'a>(&'a self, filter: &EndpointFilter) -> (usize, Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>) {
+        let (least, max) = filter.prices();
+        if least > max {
             return (0, Box::new(std::iter::empty()));
         }
-        let affordable = self.prices.range(least..=most).map(|(_, count)| count).sum();
+        let affordable = self.prices.range(least..=max).map(|(_, count)| count).sum();
         match self.rarest(filter) {
             Some((count, tag)) if count <= affordable => (count, Box::new(self.tags.having(tag, ""))),
-            _ => (affordable, Box::new(self.by_price.behind((least, "")).take_while(move |entry| entry.most_usd.0 <= most))),
+            _ => (affordable, Box::new(self.by_price.behind((least, "")).take_while(move |entry| entry.max_usd.0 <= max))),
         }
     }
 
     /// Returns the rarest tag of `filter`, with its count.
-    fn rarest<'f>(&self, filter: &'f Filter) -> Option<(usize, &'f str)> {
+    fn rarest<'f>(&self, filter: &'f EndpointFilter) -> Option<(usize, &'f str)> {
         filter.tags.iter().map(|tag| (self.tags.count(tag), tag.as_str())).min()
     }
 
@@ -199,7 +199,7 @@ impl Snapshot {
     }
 
     /// Iterates over entries with this state after `slug`, by slug.
-    pub fn standing(&self, state: EndpointState, slug: &str) -> Box<dyn Iterator<Item = &Arc<Entry>> + Send + '_> {
+    pub fn state_of(&self, state: EndpointState, slug: &str) -> Box<dyn Iterator<Item = &Arc<Entry>> + Send + '_> {
         match state {
             EndpointState::Active => Box::new(self.after(slug).filter(|entry| entry.is_active())),
             other => Box::new(self.others.behind((other, slug)).take_while(move |entry| entry.state() == other)),
@@ -233,7 +233,7 @@ impl Snapshot {
 
     /// Returns the number of endpoints of each kind.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CatalogCounts {
         self.counts
     }
 
@@ -241,10 +241,16 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`Reading`], for some time after the start of a host with many endpoints.
-    pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Entry) -> bool) -> Result<Found<Arc<Entry>>, Reading> {
+    /// [`IndexLoading`], for some time after the start of a host with many endpoints.
+    pub fn search(
+        &self,
+        words: &Query,
+        skip: usize,
+        limit: usize,
+        keep: impl Fn(&Entry) -> bool,
+    ) -> Result<SearchHits<Arc<Entry>>, IndexLoading> {
         if self.wordless.is_some() {
-            return Err(Reading);
+            return Err(IndexLoading);
         }
         Ok(self.words.search(words, skip, limit, |entry| entry.listed() && keep(entry)))
     }
@@ -253,7 +259,7 @@ impl Snapshot {
     /// there are very many endpoints, only those that begin alike or share words.
     #[must_use]
     pub fn nearest(&self, name: &str, keep: impl Fn(&Entry) -> bool) -> Vec<&Arc<Entry>> {
-        let Some(pattern) = Pattern::of(name) else { return Vec::new() };
+        let Some(pattern) = NamePattern::of(name) else { return Vec::new() };
         let like: Box<dyn Iterator<Item = &Arc<Entry>>> = match self.len() <= LIKE {
             true => Box::new(self.values()),
             false => {
@@ -314,10 +320,10 @@ impl Snapshot {
             entry.owner = Arc::clone(owner);
         }
         more(&mut self.owners, &entry.owner);
-        if let Some(asked) = entry.asked.take() {
-            let asked = self.asked.get_key_value(&*asked).map_or(asked, |(known, _)| Arc::clone(known));
-            more(&mut self.asked, &asked);
-            entry.asked = Some(asked);
+        if let Some(request) = entry.requested.take() {
+            let request = self.requested.get_key_value(&*request).map_or(request, |(known, _)| Arc::clone(known));
+            more(&mut self.requested, &request);
+            entry.requested = Some(request);
         }
         entry.tags.iter_mut().for_each(|tag| *tag = self.tags.known(tag));
         self.counts.add(&entry);
@@ -352,7 +358,7 @@ impl Snapshot {
             self.by_price.put(&entry);
             self.newest.put(&entry);
             self.tags.put(&entry);
-            more(&mut self.prices, &entry.most_usd.0);
+            more(&mut self.prices, &entry.max_usd.0);
         }
     }
 
@@ -373,15 +379,15 @@ impl Snapshot {
             self.by_price.remove(entry);
             self.newest.remove(entry);
             self.tags.remove(entry);
-            fewer(&mut self.prices, &entry.most_usd.0);
+            fewer(&mut self.prices, &entry.max_usd.0);
         }
         fewer(&mut self.owners, &entry.owner);
-        entry.asked.iter().for_each(|asked| fewer(&mut self.asked, asked));
+        entry.requested.iter().for_each(|request| fewer(&mut self.requested, request));
         self.counts.take(entry);
     }
 }
 
-impl Counts {
+impl CatalogCounts {
     fn kinds(entry: &Entry) -> [usize; 3] {
         [entry.listed(), entry.listed() && entry.is_paid(), entry.is_tool()].map(usize::from)
     }

@@ -7,14 +7,14 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tollhouse_base::{exact::numbers, flaws::Flaws};
+use tollhouse_base::{check_report::CheckReport, exact::numbers};
 use tollhouse_money::receipt;
 use tollhouse_objects as objects;
-use tollhouse_objects::{Bucket as _, Objects, Promised};
+use tollhouse_objects::{Bucket as _, Objects, PendingObject};
 use tollhouse_protocol::{Bundle, Language, Schemas};
 use tollhouse_replica::{Replica, SOURCES_APART};
 use tollhouse_store as store;
-use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, Written, read_postcard, schema, write_postcard};
+use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, WrittenRow, read_postcard, schema, write_postcard};
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{HandlerDraft, PublishError, bundle::bundle};
@@ -75,12 +75,12 @@ pub(super) enum VersionRow {
     /// The complete version.
     Whole(StoredVersion),
     /// The object that contains it.
-    Apart(Object),
+    Apart(VersionObject),
 }
 
 /// An object with a version. Its bytes are those that the row would have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Object {
+pub(super) struct VersionObject {
     name: String,
     /// Hash in hex.
     sha256: String,
@@ -89,10 +89,10 @@ pub(super) struct Object {
 
 /// Returns the object that a row names, with its SHA-256 in hex. `None` if it names none.
 #[must_use]
-pub fn object_of(written: &Written) -> Option<(String, String)> {
+pub fn object_of(written: &WrittenRow) -> Option<(String, String)> {
     match VERSIONS.read(written.of(&VERSIONS)?).ok()?.value {
         VersionRow::Whole(_) => None,
-        VersionRow::Apart(Object { name, sha256, .. }) => Some((name, sha256)),
+        VersionRow::Apart(VersionObject { name, sha256, .. }) => Some((name, sha256)),
     }
 }
 
@@ -164,11 +164,11 @@ impl store::Value for VersionRow {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        Object::of_bytes(bytes).map(Self::Apart).or_else(|| StoredVersion::of_bytes(bytes).map(Self::Whole))
+        VersionObject::of_bytes(bytes).map(Self::Apart).or_else(|| StoredVersion::of_bytes(bytes).map(Self::Whole))
     }
 }
 
-impl Formatted for Object {
+impl Formatted for VersionObject {
     const FORMAT: u8 = 2;
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -188,15 +188,15 @@ pub(super) struct Sources {
 }
 
 /// A version to be stored.
-pub(super) struct Laid {
+pub(super) struct StagedVersion {
     version: String,
     row: VersionRow,
-    promised: Option<Promised>,
+    promised: Option<PendingObject>,
     /// Whether the last commit created for it has a row that names the object.
     is_named: bool,
 }
 
-impl Laid {
+impl StagedVersion {
     /// Prepares a version for storage in its row.
     pub(super) fn in_row(version: &str, stored: StoredVersion) -> Self {
         Self { version: version.to_owned(), row: VersionRow::Whole(stored), promised: None, is_named: false }
@@ -246,17 +246,17 @@ impl Sources {
     /// # Errors
     ///
     /// Those of the store.
-    pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<Laid, StoreError> {
+    pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<StagedVersion, StoreError> {
         let content = Bytes::from(stored.to_bytes());
         let bytes = content.len();
         let is_apart = bytes > IN_ROW && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
         let promised = match is_apart {
-            true => self.objects.put_apart(self.replica.may_write(SOURCES_APART), "a long source", content).await,
+            true => self.objects.quarantine(self.replica.may_write(SOURCES_APART), "a long source", content).await,
             false => None,
         };
-        let Some(promised) = promised else { return Ok(Laid::in_row(version, stored)) };
-        let object = Object { name: promised.name.clone(), sha256: promised.sha256.clone(), bytes: bytes as u64 };
-        Ok(Laid { version: version.to_owned(), row: VersionRow::Apart(object), promised: Some(promised), is_named: false })
+        let Some(promised) = promised else { return Ok(StagedVersion::in_row(version, stored)) };
+        let object = VersionObject { name: promised.name.clone(), sha256: promised.sha256.clone(), bytes: bytes as u64 };
+        Ok(StagedVersion { version: version.to_owned(), row: VersionRow::Apart(object), promised: Some(promised), is_named: false })
     }
 
     /// Returns the batch that stores the version, or that requires its existing row.
@@ -264,27 +264,27 @@ impl Sources {
     /// # Errors
     ///
     /// Those of the store.
-    pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
-        let found = VERSIONS.found(&*self.store, &laid.version).await?;
+    pub(super) async fn store(&self, staged: &mut StagedVersion) -> Result<Batch, StoreError> {
+        let found = VERSIONS.found(&*self.store, &staged.version).await?;
         let mut batch = Batch::new();
-        laid.is_named = false;
+        staged.is_named = false;
         match found.map(|found| VERSIONS.read(found)) {
             Some(Ok(row)) => _ = batch.holds(&VERSIONS, &row),
-            Some(Err(_)) => _ = batch.put(&VERSIONS, &laid.version, &laid.row),
-            None => _ = batch.insert(&VERSIONS, &laid.version, &laid.row),
+            Some(Err(_)) => _ = batch.put(&VERSIONS, &staged.version, &staged.row),
+            None => _ = batch.insert(&VERSIONS, &staged.version, &staged.row),
         }
         if !batch.writes.is_empty()
-            && let Some(promised) = &laid.promised
+            && let Some(promised) = &staged.promised
         {
             promised.keep(&mut batch);
-            laid.is_named = true;
+            staged.is_named = true;
         }
         Ok(batch)
     }
 
     /// Removes the object if no row names it, depending on the outcome of the change.
-    pub(super) async fn settle<T>(&self, laid: Option<Laid>, ended: &Result<T, PublishError>) {
-        let Some(Laid { promised: Some(promised), is_named, .. }) = laid else { return };
+    pub(super) async fn settle<T>(&self, staged: Option<StagedVersion>, ended: &Result<T, PublishError>) {
+        let Some(StagedVersion { promised: Some(promised), is_named, .. }) = staged else { return };
         let may_be_named = matches!(ended, Ok(_) | Err(PublishError::Store(StoreError::Unknown(_))));
         if !(is_named && may_be_named) {
             self.objects.withdraw(promised).await;
@@ -296,7 +296,7 @@ impl Sources {
     /// # Errors
     ///
     /// Those of the store.
-    pub(super) async fn gone(&self, version: &str) -> Result<Batch, StoreError> {
+    pub(super) async fn remove(&self, version: &str) -> Result<Batch, StoreError> {
         let (key, mut batch) = (version.to_owned(), Batch::new());
         match VERSIONS.found(&*self.store, &key).await?.map(|found| VERSIONS.read(found)) {
             Some(Ok(row)) => {
@@ -316,21 +316,26 @@ impl Sources {
 }
 
 /// Checks each version, wherever it is stored, against its hash. For a store without concurrent writes.
-pub(super) async fn check_versions(store: &dyn Store, objects: &objects::Kept, page: usize, flaws: &mut Flaws) -> Result<(), StoreError> {
+pub(super) async fn check_versions(
+    store: &dyn Store,
+    objects: &objects::ObjectLayout,
+    page: usize,
+    flaws: &mut CheckReport,
+) -> Result<(), StoreError> {
     let mut rows = VERSIONS.inspect(store, page);
     while let Some(row) = rows.next(flaws).await? {
         let (version, stored) = (row.key, row.value);
         let stored = match stored {
             VersionRow::Whole(stored) => Some(stored),
-            VersionRow::Apart(Object { name, sha256, .. }) => match objects.get(&name).await {
+            VersionRow::Apart(VersionObject { name, sha256, .. }) => match objects.get(&name).await {
                 Ok(Some(content)) if objects::digest(&content) == sha256 => StoredVersion::of_bytes(&content),
                 Ok(Some(_)) => None,
                 Ok(None) => {
-                    flaws.tell(format!("version {version} is missing (object {name})"));
+                    flaws.add(format!("version {version} is missing (object {name})"));
                     continue;
                 }
                 Err(error) => {
-                    flaws.tell(format!("version {version} cannot be read (object {name}): {error}"));
+                    flaws.add(format!("version {version} cannot be read (object {name}): {error}"));
                     continue;
                 }
             },

@@ -8,12 +8,12 @@ use std::{
 };
 
 use serde_json::json;
-use tollhouse_account::builder::{self, Builder, BuilderError, Judged};
+use tollhouse_account::builder::{self, Builder, BuilderError, BuilderStanding};
 use tollhouse_base::id::BuilderId;
 use tollhouse_event::{Events, Kind};
 use tollhouse_tool::Owner;
 
-use super::{By, Catalog, Entry, Live, PublishError, granted};
+use super::{Catalog, ChangedBy, Entry, LiveEndpoint, PublishError, granted};
 
 /// Endpoints updated per time slice of the thread: about a millisecond.
 const SLICE: usize = 200;
@@ -23,21 +23,21 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Those of [`Builders::judge`](builder::Builders::judge).
-    pub async fn judge(&self, id: &BuilderId, verdict: &builder::Verdict) -> Result<Builder, BuilderError> {
+    /// Those of [`Builders::judge`](builder::Builders::set_standing).
+    pub async fn load_standing(&self, id: &BuilderId, verdict: &builder::BuilderDecision) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());
         let kind = match verdict.decision {
-            builder::Decision::Suspend => Kind::BuilderSuspended,
-            builder::Decision::Restore => Kind::BuilderRestored,
-            builder::Decision::Tier => Kind::BuilderTierSet,
+            builder::BuilderAction::Suspend => Kind::BuilderSuspended,
+            builder::BuilderAction::Restore => Kind::BuilderRestored,
+            builder::BuilderAction::Tier => Kind::BuilderTierSet,
         };
         let data = match verdict.tier {
             Some(tier) => json!({ "tier": tier, "reason": verdict.reason }),
             None => json!({ "reason": verdict.reason }),
         };
         let event = self.events.event(kind, None, data);
-        let judged = self.builders.judge(id, verdict, Events::stored(&owner, &event)).await;
+        let judged = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
         // Even after an error, because the store may have committed it.
         self.follow_builder(id).await?;
         let builder = judged?;
@@ -46,15 +46,15 @@ impl Catalog {
     }
 
     /// Updates the visible state to a builder's record. The caller holds the lock of showing.
-    pub(super) async fn heed_builder(&self, builder: &Builder) {
-        let mut all = HashMap::clone(&self.judged.load());
-        let now = builder.judged();
-        let before = if now == Judged::default() { all.remove(&builder.id) } else { all.insert(builder.id.clone(), now) };
+    pub(super) async fn apply_builder(&self, builder: &Builder) {
+        let mut all = HashMap::clone(&self.builder_standing.load());
+        let now = builder.standing();
+        let before = if now == BuilderStanding::default() { all.remove(&builder.id) } else { all.insert(builder.id.clone(), now) };
         if before.unwrap_or_default() == now {
             return;
         }
-        self.judged.store(Arc::new(all));
-        self.remade.fetch_add(1, Ordering::SeqCst);
+        self.builder_standing.store(Arc::new(all));
+        self.rebuild.fetch_add(1, Ordering::SeqCst);
         let (owner, all) = (Owner::Builder(builder.id.clone()), self.all());
         let owned: Vec<_> = all.of_owner(&owner, "").cloned().collect();
         for some in owned.chunks(SLICE) {
@@ -67,10 +67,10 @@ impl Catalog {
             });
             tokio::task::yield_now().await;
         }
-        self.told.clear();
+        self.shown_cache.clear();
         // Endpoints that are not cached have no running calls and no workers.
         for live in self.ready.all().iter().filter(|live| live.endpoint.owner == owner) {
-            match self.remade_for(live).map(Arc::new) {
+            match self.rebuild_for(live).map(Arc::new) {
                 Ok(now) => {
                     self.make_known(&now);
                     self.leave_tier(&live.endpoint, &now.endpoint);
@@ -87,17 +87,17 @@ impl Catalog {
 
     /// Creates the endpoint again with its owner's current state, which also applies to running
     /// calls.
-    fn remade_for(&self, live: &Live) -> Result<Live, PublishError> {
-        let made = self.made_again(live);
+    fn rebuild_for(&self, live: &LiveEndpoint) -> Result<LiveEndpoint, PublishError> {
+        let made = self.rebuild(live);
         made.grant.set(granted(&made.endpoint)?);
         Ok(made)
     }
 
     /// Checks that a builder may change endpoints. The builder may have been suspended since
     /// showing the key.
-    pub(super) fn may_publish(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
+    pub(super) fn may_publish(&self, owner: &Owner, by: ChangedBy) -> Result<(), PublishError> {
         match owner {
-            Owner::Builder(_) if by == By::Builder && self.judged(owner).suspended => Err(PublishError::OwnerSuspended),
+            Owner::Builder(_) if by == ChangedBy::Builder && self.builder_standing(owner).suspended => Err(PublishError::OwnerSuspended),
             Owner::Builder(_) | Owner::Platform => Ok(()),
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::json;
 use tollhouse_account::first_key::FirstKeys;
-use tollhouse_base::{clock::Timestamp, id::BuilderId, share::Shares};
+use tollhouse_base::{clock::Timestamp, cpu_share::CpuShares, id::BuilderId};
 use tollhouse_capability::{Guard, GuardSettings, LogSettings, secret::Secrets};
 use tollhouse_event::EventSettings;
 use tollhouse_objects as objects;
@@ -31,23 +31,23 @@ async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
 
 /// The same with an existing store.
 async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
-    catalog_with(store, CatalogRoom::default()).await
+    catalog_with(store, CatalogCapacity::default()).await
 }
 
 /// The same with a size limit.
-async fn catalog_with(store: Arc<dyn Store>, room: CatalogRoom) -> (Arc<Catalog>, tempfile::TempDir) {
+async fn catalog_with(store: Arc<dyn Store>, room: CatalogCapacity) -> (Arc<Catalog>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let replica = Replica::new(Arc::clone(&store));
     (catalog_in(&folder, store, room, replica).await, folder)
 }
 
 /// Returns a bucket in a folder.
-fn bucket_in(folder: &tempfile::TempDir) -> objects::Kept {
-    objects::Kept::at(&objects::Place::Folder(folder.path().join("objects"))).unwrap()
+fn bucket_in(folder: &tempfile::TempDir) -> objects::ObjectLayout {
+    objects::ObjectLayout::at(&objects::BucketLocation::Folder(folder.path().join("objects"))).unwrap()
 }
 
 /// A folder that all hosts share.
-struct Everywhere(objects::Kept);
+struct Everywhere(objects::ObjectLayout);
 
 #[async_trait::async_trait]
 impl objects::Bucket for Everywhere {
@@ -69,12 +69,12 @@ impl objects::Bucket for Everywhere {
 }
 
 /// The same with objects in this folder, and in the formats that `replica` permits.
-async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
+async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogCapacity, replica: Arc<Replica>) -> Arc<Catalog> {
     catalog_on(Arc::new(Everywhere(bucket_in(folder))), store, room, replica).await
 }
 
 /// The same with objects in this bucket.
-async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
+async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogCapacity, replica: Arc<Replica>) -> Arc<Catalog> {
     let clock = Clock::fixed(Timestamp(1_800_000_000_000));
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let objects = Objects::new(Arc::clone(&store), clock.clone(), bucket);
@@ -114,8 +114,8 @@ fn builder() -> Owner {
 }
 
 /// Keeps an owner's scans busy as long as the value lives.
-async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::Leave<Owner>> {
-    futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.readings.turn(owner.clone()))).await
+async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::FairPermit<Owner>> {
+    futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.reads.turn(owner.clone()))).await
 }
 
 #[tokio::test]
@@ -123,15 +123,15 @@ async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warn
     let (mut catalog, _folder) = catalog().await;
     let network = catalog.payment.first().asset.network;
     let warned = |catalog: &Catalog, endpoint: &Endpoint| catalog.price_warnings(endpoint).len();
-    let mut endpoint = catalog.create(draft("cheap"), builder(), By::Builder).await.unwrap().endpoint.clone();
+    let mut endpoint = catalog.create(draft("cheap"), builder(), ChangedBy::Builder).await.unwrap().endpoint.clone();
     endpoint.price_usd = tool::MicroUsd(999);
     assert_eq!(warned(&catalog, &endpoint), 0, "somebody else pays the gas");
     Arc::get_mut(&mut catalog).unwrap().payment.least_settlements = vec![(network, tool::MicroUsd(1_000))];
-    let told = catalog.price_warnings(&endpoint);
-    assert!(told.len() == 1 && told[0].contains("below 0.001 USD") && told[0].contains(network.name), "{told:?}");
-    for (price, most, warnings) in [(1_000, 0, 0), (0, 0, 0), (0, 999, 1), (1, 1_000, 0)] {
-        (endpoint.price_usd, endpoint.max_price_usd) = (tool::MicroUsd(price), tool::MicroUsd(most));
-        assert_eq!(warned(&catalog, &endpoint), warnings, "{price} {most}");
+    let reported = catalog.price_warnings(&endpoint);
+    assert!(reported.len() == 1 && reported[0].contains("below 0.001 USD") && reported[0].contains(network.name), "{reported:?}");
+    for (price, max, warnings) in [(1_000, 0, 0), (0, 0, 0), (0, 999, 1), (1, 1_000, 0)] {
+        (endpoint.price_usd, endpoint.max_price_usd) = (tool::MicroUsd(price), tool::MicroUsd(max));
+        assert_eq!(warned(&catalog, &endpoint), warnings, "{price} {max}");
     }
 }
 
@@ -139,10 +139,10 @@ async fn price_below_the_gas_that_the_host_pays_for_its_settlement_causes_a_warn
 async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
     let (catalog, _folder) = catalog().await;
     let [slow, other] = [(); 2].map(|()| builder());
-    catalog.create(draft("slow"), slow.clone(), By::Builder).await.unwrap();
+    catalog.create(draft("slow"), slow.clone(), ChangedBy::Builder).await.unwrap();
     let reading = slow_scans(&catalog, &slow).await;
-    let mut create = Box::pin(catalog.create(draft("slow-too"), slow.clone(), By::Builder));
-    let mut change = Box::pin(catalog.update("slow", patch(json!({ "title": "Another" })), None, By::Builder));
+    let mut create = Box::pin(catalog.create(draft("slow-too"), slow.clone(), ChangedBy::Builder));
+    let mut change = Box::pin(catalog.update("slow", patch(json!({ "title": "Another" })), None, ChangedBy::Builder));
     let mut rescan = Box::pin(catalog.rescan());
     for _ in 0..64 {
         assert!((&mut create).now_or_never().is_none() && (&mut change).now_or_never().is_none());
@@ -150,9 +150,9 @@ async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
         tokio::task::yield_now().await;
     }
     // While these wait, another builder can publish and change, and so can an admin.
-    catalog.create(draft("quick"), other, By::Builder).await.unwrap();
-    catalog.update("quick", patch(json!({ "title": "Quick" })), None, By::Builder).await.unwrap();
-    catalog.update("slow", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
+    catalog.create(draft("quick"), other, ChangedBy::Builder).await.unwrap();
+    catalog.update("quick", patch(json!({ "title": "Quick" })), None, ChangedBy::Builder).await.unwrap();
+    catalog.update("slow", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     assert!((&mut create).now_or_never().is_none() && (&mut change).now_or_never().is_none());
     drop(reading);
     let (created, changed, scanned) = tokio::join!(create, change, rescan);
@@ -169,12 +169,12 @@ async fn a_publish_that_waits_owes_no_processor_time_for_that() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
     let reading = slow_scans(&catalog, &owner).await;
-    let turn = Shares::new(None).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
+    let turn = CpuShares::new(None).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
     let waits = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         drop(reading);
     };
-    let (created, ()) = tokio::join!(turn.during(catalog.create(draft("tool"), owner, By::Builder)), waits);
+    let (created, ()) = tokio::join!(turn.during(catalog.create(draft("tool"), owner, ChangedBy::Builder)), waits);
     created.unwrap();
     assert!(!turn.total().is_zero() && turn.total() < Duration::from_secs(1), "{:?}", turn.total());
 }
@@ -184,17 +184,17 @@ async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
     let reading = slow_scans(&catalog, &owner).await;
-    let mut create = Box::pin(catalog.create(draft("tool"), owner.clone(), By::Builder));
+    let mut create = Box::pin(catalog.create(draft("tool"), owner.clone(), ChangedBy::Builder));
     for _ in 0..64 {
         assert!((&mut create).now_or_never().is_none());
         tokio::task::yield_now().await;
     }
-    catalog.create(draft("tool"), builder(), By::Builder).await.unwrap();
+    catalog.create(draft("tool"), builder(), ChangedBy::Builder).await.unwrap();
     let strict: PolicyDraft = serde_json::from_value(json!({ "requireReview": true })).unwrap();
     drop(reading);
     assert!(matches!(create.await, Err(PublishError::SlugTaken(_))));
     let reading = slow_scans(&catalog, &owner).await;
-    let mut create = Box::pin(catalog.create(draft("second"), owner, By::Builder));
+    let mut create = Box::pin(catalog.create(draft("second"), owner, ChangedBy::Builder));
     for _ in 0..64 {
         assert!((&mut create).now_or_never().is_none());
         tokio::task::yield_now().await;
@@ -218,32 +218,32 @@ async fn who_has_deleted_many_takes_a_slug_of_those_again() {
     let create =
         async |slug, owner: &Owner, by| catalog.create(draft(slug), owner.clone(), by).await.map(|live| live.endpoint.owner.clone());
     deletes(&catalog, &many, retired::MAX_RETIRED - 1).await;
-    create("last", &many, By::Builder).await.unwrap();
-    catalog.delete("last", None, By::Builder).await.unwrap();
-    assert!(matches!(create("another", &many, By::Builder).await, Err(PublishError::TooManyRetired(retired::MAX_RETIRED))));
-    create("another", &other, By::Builder).await.unwrap();
-    create("of-an-admin", &many, By::Admin).await.unwrap();
-    assert!(matches!(create("last", &other, By::Builder).await, Err(PublishError::SlugTaken(_))));
-    create("last", &many, By::Builder).await.unwrap();
-    create("third", &many, By::Builder).await.unwrap();
-    catalog.delete("third", None, By::Builder).await.unwrap();
-    assert!(matches!(create("fourth", &many, By::Builder).await, Err(PublishError::TooManyRetired(_))));
-    create("third", &other, By::Admin).await.unwrap();
-    create("fourth", &many, By::Builder).await.unwrap();
+    create("last", &many, ChangedBy::Builder).await.unwrap();
+    catalog.delete("last", None, ChangedBy::Builder).await.unwrap();
+    assert!(matches!(create("another", &many, ChangedBy::Builder).await, Err(PublishError::TooManyRetired(retired::MAX_RETIRED))));
+    create("another", &other, ChangedBy::Builder).await.unwrap();
+    create("of-an-admin", &many, ChangedBy::Admin).await.unwrap();
+    assert!(matches!(create("last", &other, ChangedBy::Builder).await, Err(PublishError::SlugTaken(_))));
+    create("last", &many, ChangedBy::Builder).await.unwrap();
+    create("third", &many, ChangedBy::Builder).await.unwrap();
+    catalog.delete("third", None, ChangedBy::Builder).await.unwrap();
+    assert!(matches!(create("fourth", &many, ChangedBy::Builder).await, Err(PublishError::TooManyRetired(_))));
+    create("third", &other, ChangedBy::Admin).await.unwrap();
+    create("fourth", &many, ChangedBy::Builder).await.unwrap();
 }
 
 #[tokio::test]
 async fn source_has_an_owner_for_as_long_as_an_endpoint_has_it() {
     let (catalog, _folder) = catalog().await;
     let owner = builder();
-    let live = catalog.create(draft("tool"), owner.clone(), By::Builder).await.unwrap();
+    let live = catalog.create(draft("tool"), owner.clone(), ChangedBy::Builder).await.unwrap();
     let version = &live.endpoint.version;
     scan::VERSION_OWNERS.put(version, &owner.share().to_owned()).commit(&*catalog.store, Durability::Buffered).await.unwrap();
-    catalog.create(draft("copy"), builder(), By::Builder).await.unwrap();
+    catalog.create(draft("copy"), builder(), ChangedBy::Builder).await.unwrap();
     let of = async || scan::VERSION_OWNERS.get(&*catalog.store, version).await.unwrap();
-    catalog.delete("tool", None, By::Builder).await.unwrap();
+    catalog.delete("tool", None, ChangedBy::Builder).await.unwrap();
     assert_eq!(of().await.as_deref(), Some(owner.share()), "another has it yet");
-    catalog.delete("copy", None, By::Builder).await.unwrap();
+    catalog.delete("copy", None, ChangedBy::Builder).await.unwrap();
     assert_eq!(of().await, None);
 }
 
@@ -254,16 +254,18 @@ async fn orders_and_counts_follow_every_change() {
     let create = async |slug: &str, price: f64| {
         let mut draft = draft(slug);
         draft.price_usd = tollhouse_tool::MicroUsd::from_usd(price).unwrap();
-        catalog.create(draft, owner.clone(), By::Admin).await.unwrap()
+        catalog.create(draft, owner.clone(), ChangedBy::Admin).await.unwrap()
     };
     for (slug, price) in [("dear", 0.5), ("free", 0.0), ("cheap", 0.01), ("alike", 0.01)] {
         create(slug, price).await;
     }
-    let in_order = |order, after: Option<Place>| {
+    let in_order = |order, after: Option<OrderPosition>| {
         let all = catalog.all();
-        all.filtered(&Filter::default(), Some(order), after.as_ref()).map(|entry| entry.slug.as_str().to_owned()).collect::<Vec<_>>()
+        all.filtered(&EndpointFilter::default(), Some(order), after.as_ref())
+            .map(|entry| entry.slug.as_str().to_owned())
+            .collect::<Vec<_>>()
     };
-    let count = |pricing| catalog.all().count(&Filter { pricing, ..Filter::default() });
+    let count = |pricing| catalog.all().count(&EndpointFilter { pricing, ..EndpointFilter::default() });
     let counts =
         || (count(None), count(Some(tool::PricingMode::FreePublicUtility)), count(Some(tool::PricingMode::FixedPriceSuccessReceipt)));
     assert_eq!(in_order(Order::Price, None), ["free", "alike", "cheap", "dear"]);
@@ -272,15 +274,15 @@ async fn orders_and_counts_follow_every_change() {
     assert_eq!(counts(), (4, 1, 3));
     let cheap = Order::Price.place(catalog.all().get("cheap").unwrap());
     assert_eq!(in_order(Order::Price, Some(cheap.clone())), ["dear"]);
-    catalog.update("dear", patch(json!({ "priceUsd": 0 })), None, By::Builder).await.unwrap();
+    catalog.update("dear", patch(json!({ "priceUsd": 0 })), None, ChangedBy::Builder).await.unwrap();
     assert_eq!(in_order(Order::Price, None), ["dear", "free", "alike", "cheap"]);
-    catalog.delete("cheap", None, By::Builder).await.unwrap();
+    catalog.delete("cheap", None, ChangedBy::Builder).await.unwrap();
     assert_eq!((in_order(Order::Price, None), counts()), (vec!["dear".to_owned(), "free".to_owned(), "alike".to_owned()], (3, 2, 1)));
     // A position stays valid if its endpoint is gone.
     assert_eq!(in_order(Order::Price, Some(cheap)), [""; 0]);
     let free = catalog.find("free").await.unwrap().unwrap();
     assert_eq!(catalog.all().of_id(&free.endpoint.id).unwrap().slug, free.endpoint.slug);
-    catalog.delete("free", None, By::Builder).await.unwrap();
+    catalog.delete("free", None, ChangedBy::Builder).await.unwrap();
     assert!(catalog.all().of_id(&free.endpoint.id).is_none());
     let again = create("free", 0.0).await;
     assert!(catalog.all().of_id(&free.endpoint.id).is_none() && catalog.all().of_id(&again.endpoint.id).is_some());

@@ -7,13 +7,13 @@
 use std::sync::{Arc, OnceLock};
 
 use tollhouse_capability::Grant;
-use tollhouse_tool::{Endpoint, Owner, Runtime, told};
+use tollhouse_tool::{Endpoint, Owner, Runtime, worker_schemas};
 
-use super::{By, Catalog, HandlerDraft, Live, PublishError, Shown, bundle::with_schemas, reach};
+use super::{Catalog, ChangedBy, HandlerDraft, LiveEndpoint, PublishError, ShownEndpoint, bundle::with_schemas, reach};
 
 /// The handler to run.
 #[derive(Debug)]
-pub enum Tried {
+pub enum TrialTarget {
     /// The current version, or the named one.
     Kept(Option<String>),
     /// A draft of its owner.
@@ -27,12 +27,12 @@ impl Catalog {
     ///
     /// As for an upload: a handler that does not load, or blocked content; also a version that is
     /// not stored.
-    pub async fn trial(&self, live: &Live, tried: Tried, by: By) -> Result<Arc<Live>, PublishError> {
+    pub async fn trial(&self, live: &LiveEndpoint, tried: TrialTarget, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut endpoint = live.endpoint.clone();
-        let schemas = told(&endpoint.input_schema, &endpoint.output_schema);
+        let schemas = worker_schemas(&endpoint.input_schema, &endpoint.output_schema);
         let prepared = match tried {
-            Tried::Draft(draft) => Some(self.prepare(&endpoint, Some(&draft), schemas.clone()).await?),
-            Tried::Kept(version) => {
+            TrialTarget::Draft(draft) => Some(self.prepare(&endpoint, Some(&draft), schemas.clone()).await?),
+            TrialTarget::Kept(version) => {
                 let version = version.unwrap_or_else(|| endpoint.version.clone());
                 let prepared = if endpoint.keeps(&version) { self.prepared(&endpoint.slug, &version).await? } else { None };
                 let built_in = endpoint.handler_type.runtime() == Runtime::ManagedBuiltin && version == endpoint.version;
@@ -48,14 +48,14 @@ impl Catalog {
             (endpoint.handler, endpoint.version, bundle) = (prepared.handler, prepared.version, prepared.bundle);
             // The current version was scanned when it was published.
             if let (Some(handler), true) = (handler, endpoint.owner != Owner::Platform && endpoint.version != live.endpoint.version) {
-                held |= self.would_be_held(&endpoint, &handler, by).await?;
+                held |= self.would_hold(&endpoint, &handler, by).await?;
             }
         }
         let grant = if held { self.self_served(&mut endpoint)? } else { Arc::clone(&live.grant) };
         let bundle = with_schemas(bundle, &endpoint, schemas);
         let runs = endpoint.runs()?;
-        let shown = Shown { endpoint, terms: Arc::clone(&live.terms), record: live.record.clone(), form: live.form.clone() };
-        let trial = Live { shown: Arc::new(shown), runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
+        let shown = ShownEndpoint { endpoint, terms: Arc::clone(&live.terms), record: live.record.clone(), form: live.form.clone() };
+        let trial = LiveEndpoint { shown: Arc::new(shown), runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
         self.answers_fit(&trial).await?;
         Ok(Arc::new(trial))
     }

@@ -7,40 +7,40 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollhouse_base::{aside::aside, clock::Timestamp, share};
+use tollhouse_base::{clock::Timestamp, cpu_share, offload::run_blocking};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
-use tollhouse_store::{Batch, Direction, Durability, Ended, StoreError, Table, schema};
+use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool as tool;
 use tollhouse_tool::{Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome};
 
 use super::{
-    By, Catalog, HandlerDraft, PublishError,
+    Catalog, ChangedBy, HandlerDraft, PublishError,
     bundle::bundle,
     safety::Report,
     scan::VERSION_OWNERS,
-    source::{Laid, StoredSource, StoredVersion, hash_of, response_hash},
+    source::{StagedVersion, StoredSource, StoredVersion, hash_of, response_hash},
 };
 
 /// Version, and the slug of an endpoint that needs it.
-const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
+const USES: Table<(TerminatedText<String>, String), ()> = schema::VERSION_USES.holding();
 
-const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
-tollhouse_store::postcard_values!(LetGo);
+const RELEASED: Table<String, ReleasedVersion> = schema::VERSIONS_LET_GO.holding();
+tollhouse_store::postcard_values!(ReleasedVersion);
 
 /// Time that a version stays after a host of a shared store has released it, in milliseconds. Longer than any host may lag behind.
-const LET_GO_MS: u64 = 60_000;
+const RELEASED_MS: u64 = 60_000;
 /// Versions per page.
 const SOME: usize = 256;
 
 /// Records that a host knows no endpoint with a version. Publishing the version again removes it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LetGo {
+pub(super) struct ReleasedVersion {
     at: Timestamp,
 }
 
 /// A handler that is ready to be published.
-pub(super) struct Prepared {
+pub(super) struct PreparedHandler {
     pub(super) handler: Handler,
     pub(super) version: String,
     pub(super) bundle: Option<Arc<Bundle>>,
@@ -48,7 +48,7 @@ pub(super) struct Prepared {
     pub(super) stored: Option<StoredVersion>,
 }
 
-impl Prepared {
+impl PreparedHandler {
     /// Returns it as uploaded. `None` for built-in handlers.
     pub(super) fn uploaded(&self) -> Option<HandlerDraft> {
         self.stored.as_ref().map(StoredVersion::uploaded)
@@ -58,11 +58,11 @@ impl Prepared {
 /// Returns the rows that record which versions an endpoint needs, for its change from `before` to `after`.
 pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch {
     let needs = |endpoint: Option<&Endpoint>| -> BTreeSet<_> {
-        let key = |endpoint: &Endpoint, version: &str| (Ended(version.to_owned()), endpoint.slug.to_string());
+        let key = |endpoint: &Endpoint, version: &str| (TerminatedText(version.to_owned()), endpoint.slug.to_string());
         endpoint.into_iter().flat_map(|endpoint| endpoint.needs().map(|version| key(endpoint, version)).collect::<Vec<_>>()).collect()
     };
     let (had, has, mut batch) = (needs(before), needs(after), Batch::new());
-    had.difference(&has).for_each(|gone| _ = batch.delete(&USES, gone));
+    had.difference(&has).for_each(|removed| _ = batch.delete(&USES, removed));
     has.difference(&had).for_each(|new| _ = batch.put(&USES, new, &()));
     batch
 }
@@ -79,32 +79,37 @@ impl Catalog {
 
     /// Prepares the storage of a handler before the lock of changes is taken, because a bucket may be slow. If the findings block an
     /// upload by `by`, nothing is written to the bucket.
-    pub(super) async fn lay(&self, prepared: Option<&mut Prepared>, report: Option<&Report>, by: By) -> Result<Option<Laid>, StoreError> {
+    pub(super) async fn lay(
+        &self,
+        prepared: Option<&mut PreparedHandler>,
+        report: Option<&Report>,
+        by: ChangedBy,
+    ) -> Result<Option<StagedVersion>, StoreError> {
         let Some((version, stored)) = prepared.and_then(|prepared| Some((&prepared.version, prepared.stored.take()?))) else {
             return Ok(None);
         };
-        let blocked = by == By::Builder && report.is_some_and(|report| report.outcome == ScanOutcome::Block);
-        if blocked { Ok(Some(Laid::in_row(version, stored))) } else { self.sources.lay(version, stored).await.map(Some) }
+        let blocked = by == ChangedBy::Builder && report.is_some_and(|report| report.outcome == ScanOutcome::Block);
+        if blocked { Ok(Some(StagedVersion::in_row(version, stored))) } else { self.sources.lay(version, stored).await.map(Some) }
     }
 
     /// Returns the batch that stores a prepared version.
-    pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
-        let mut batch = self.sources.kept(laid).await?;
-        batch.delete(&LET_GO, laid.version());
+    pub(super) async fn store_version(&self, staged: &mut StagedVersion) -> Result<Batch, StoreError> {
+        let mut batch = self.sources.store(staged).await?;
+        batch.delete(&RELEASED, staged.version());
         Ok(batch)
     }
 
     /// Returns the batch that releases versions which only `before` needed, and neither `after` nor any other endpoint needs. The caller
     /// holds the lock of changes until it is committed.
-    pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
+    pub(super) async fn unreference(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
-        let gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
+        let removed: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
         let (mut batch, at) = (Batch::new(), self.clock.now());
-        for version in self.unneeded(gone, Some(before.slug.clone())).await? {
+        for version in self.is_unreferenced(removed, Some(before.slug.clone())).await? {
             match self.store.is_shared() {
                 // Another host may have an endpoint with it that is not known here yet.
-                true => batch.put(&LET_GO, &version, &LetGo { at }),
-                false => batch.append(self.sources.gone(&version).await?).delete(&VERSION_OWNERS, &version),
+                true => batch.put(&RELEASED, &version, &ReleasedVersion { at }),
+                false => batch.append(self.sources.remove(&version).await?).delete(&VERSION_OWNERS, &version),
             };
         }
         Ok(batch)
@@ -116,16 +121,16 @@ impl Catalog {
     ///
     /// Those of the store. The rest is removed the next time.
     pub async fn forget_versions(&self) -> Result<(), PublishError> {
-        let (now, mut range) = (self.clock.now(), LET_GO.all());
-        while let Some((page, rest)) = LET_GO.sound(&*self.store, &range, SOME).await? {
+        let (now, mut range) = (self.clock.now(), RELEASED.all());
+        while let Some((page, rest)) = RELEASED.sound(&*self.store, &range, SOME).await? {
             range = rest;
-            let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(LET_GO_MS) <= now).collect();
-            let gone = self.unneeded(old.iter().map(|row| row.key.clone()).collect(), None).await?;
+            let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(RELEASED_MS) <= now).collect();
+            let removed = self.is_unreferenced(old.iter().map(|row| row.key.clone()).collect(), None).await?;
             for row in &old {
                 let mut batch = Batch::new();
-                batch.remove(&LET_GO, row);
-                if gone.contains(&row.key) {
-                    batch.append(self.sources.gone(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
+                batch.remove(&RELEASED, row);
+                if removed.contains(&row.key) {
+                    batch.append(self.sources.remove(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
                 match batch.commit(&*self.store, Durability::Buffered).await {
                     // It is being published again.
@@ -138,14 +143,14 @@ impl Catalog {
     }
 
     /// Returns those of `versions` that no visible endpoint needs, except the one at `slug`.
-    async fn unneeded(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
+    async fn is_unreferenced(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
         if versions.is_empty() {
             return Ok(versions);
         }
         let mut needed = Vec::new();
         for version in &versions {
             // One of them may be the one at `slug`.
-            let some = USES.page(&*self.store, &USES.under(&Ended(version.clone())), 2, Direction::Forward).await?;
+            let some = USES.page(&*self.store, &USES.under(&TerminatedText(version.clone())), 2, Direction::Forward).await?;
             if some.iter().any(|row| slug.as_ref().is_none_or(|slug| row.key.1 != slug.as_str())) {
                 needed.push(version.clone());
             }
@@ -177,7 +182,7 @@ impl Catalog {
     /// [`PublishError::Field`] with the location in the schema.
     pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         self.bounded(&endpoint.owner, input, output).await?;
-        self.try_schemas(endpoint, tool::told(input, output)).await
+        self.compile_schemas(endpoint, tool::worker_schemas(input, output)).await
     }
 
     /// Compiles schemas in a separate worker.
@@ -185,7 +190,7 @@ impl Catalog {
     /// # Errors
     ///
     /// [`PublishError::Field`] with the location in the schema.
-    async fn try_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
+    async fn compile_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());
         }
@@ -194,7 +199,7 @@ impl Catalog {
 
     /// Loads a bundle for `endpoint` in a worker, with its effective limits and tier.
     async fn checked(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
-        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &share::used).await?.checked)
+        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &cpu_share::used).await?.checked)
     }
 
     /// Prepares a handler of `endpoint`: loads it once, with the schemas for its worker.
@@ -203,28 +208,28 @@ impl Catalog {
         endpoint: &Endpoint,
         handler: Option<&HandlerDraft>,
         schemas: Schemas,
-    ) -> Result<Prepared, PublishError> {
+    ) -> Result<PreparedHandler, PublishError> {
         let (handler_type, limits) = (endpoint.handler_type, &endpoint.limits);
         match (handler_type, handler) {
             (HandlerType::JsRequestResponse, Some(HandlerDraft::Source { source, language })) => {
                 self.prepare_js(endpoint, source, *language, schemas).await
             }
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
-                self.try_schemas(endpoint, schemas).await?;
+                self.compile_schemas(endpoint, schemas).await?;
                 let bytes = response.text().len();
                 if bytes as u64 > limits.output_bytes {
                     let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
                     return Err(PublishError::field("/handler/response", message));
                 }
-                let version = aside(bytes, || response_hash(response)).await;
+                let version = run_blocking(bytes, || response_hash(response)).await;
                 let stored = Some(StoredVersion::Static { response: response.clone() });
-                Ok(Prepared { handler: Handler::Static(response.clone()), version, bundle: None, stored })
+                Ok(PreparedHandler { handler: Handler::Static(response.clone()), version, bundle: None, stored })
             }
             (HandlerType::Builtin(_), None) => {
-                self.try_schemas(endpoint, schemas).await?;
+                self.compile_schemas(endpoint, schemas).await?;
                 let version =
                     tollhouse_money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
-                Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
+                Ok(PreparedHandler { handler: Handler::Builtin, version, bundle: None, stored: None })
             }
             (HandlerType::JsRequestResponse, _) => {
                 Err(PublishError::field("/handler", "`js_request_response` needs `handler: {source, language}`"))
@@ -236,7 +241,13 @@ impl Catalog {
         }
     }
 
-    async fn prepare_js(&self, endpoint: &Endpoint, source: &str, language: Language, schemas: Schemas) -> Result<Prepared, PublishError> {
+    async fn prepare_js(
+        &self,
+        endpoint: &Endpoint,
+        source: &str,
+        language: Language,
+        schemas: Schemas,
+    ) -> Result<PreparedHandler, PublishError> {
         let (slug, limits) = (&endpoint.slug, &endpoint.limits);
         if source.len() as u64 > limits.source_bytes {
             let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
@@ -249,17 +260,17 @@ impl Catalog {
         let stripped = (language == Language::Ts).then_some(stripped);
         let stored = StoredSource { language, source: source.to_owned(), stripped };
         let bundle = Arc::new(stored.bundle(slug, &version));
-        Ok(Prepared { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
+        Ok(PreparedHandler { handler: Handler::Js { language }, version, bundle: Some(bundle), stored: Some(StoredVersion::Js(stored)) })
     }
 
     /// Returns a stored version, as [`Catalog::prepare`] made it. `None` if it is not stored or is built in.
-    pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<Prepared>, PublishError> {
+    pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<PreparedHandler>, PublishError> {
         let Some(stored) = self.sources.get(version).await? else { return Ok(None) };
         let (handler, bundle) = match &stored {
             StoredVersion::Js(source) => (Handler::Js { language: source.language }, Some(Arc::new(source.bundle(slug, version)))),
             StoredVersion::Static { response } => (Handler::Static(response.clone()), None),
         };
-        Ok(Some(Prepared { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
+        Ok(Some(PreparedHandler { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
     }
 
     /// Returns the bundle of an endpoint. `None` for built-in handlers.

@@ -3,12 +3,12 @@
 use tollhouse_tool::Slug;
 
 use super::base::{
-    client::Who,
+    client::CredentialChoice,
     error::Result,
-    pages::{self, Paging},
+    paging::{self, PageArgs},
     session::Session,
     table::Table,
-    words::{any, list, moment, text},
+    text::{any, list, moment, text},
 };
 
 /// Arguments of `audit`.
@@ -24,15 +24,15 @@ pub(crate) struct Args {
     #[arg(long)]
     slug: Option<Slug>,
     #[command(flatten)]
-    paging: Paging,
+    paging: PageArgs,
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let ask = || {
-        let asking = session.client.get(&["ai", "admin", "audit"]).by(Who::Admin).query_opt("since", args.since.as_ref());
+        let asking = session.client.get(&["ai", "admin", "audit"]).by(CredentialChoice::Admin).query_opt("since", args.since.as_ref());
         asking.query_opt("actor", args.actor.as_ref()).query_opt("slug", args.slug.as_ref().map(Slug::as_str))
     };
-    let page = pages::read(&args.paging, "entries", ask).await?;
+    let page = paging::read(&args.paging, "entries", ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -46,6 +46,6 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         table.row([&moment(entry, "at"), who, &what, text(entry, "slug"), &fields, &status, text(entry, "outcome.code")]);
     }
     session.out.table(&table, "nothing was changed since then")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }

@@ -1,32 +1,32 @@
 //! `tollhouse builders` and `register`: the builders of a host, and becoming one.
 
 use serde_json::{Value, json};
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 
 use super::{
     base::{
-        clean::line,
-        client::Who,
+        client::CredentialChoice,
         error::{Error, Result},
         global::Role,
-        pages::{self, Paging},
+        paging::{self, PageArgs},
         prompt,
+        sanitize::line,
         session::Session,
         table::Table,
-        words::{any, list, moment, text, usd},
+        text::{any, list, moment, text, usd},
     },
-    keeping::Keeping,
+    credential_lock::CredentialLock,
 };
 
 /// Builders of a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Builders {
     /// All of them, the oldest first, with what they have and earn (admins).
-    List(Paging),
+    List(PageArgs),
     /// Has a builder publish, change and earn nothing (admins).
-    Suspend(JudgeArgs),
+    Suspend(DecideArgs),
     /// Lifts that (admins).
-    Restore(JudgeArgs),
+    Restore(DecideArgs),
     /// How a builder's code runs at most (admins).
     Tier(TierArgs),
     /// A new key for a builder, shown this once on standard output; the old one is worth nothing from then on.
@@ -35,7 +35,7 @@ pub(crate) enum Builders {
 
 /// Arguments of a decision on a builder.
 #[derive(clap::Args)]
-pub(crate) struct JudgeArgs {
+pub(crate) struct DecideArgs {
     /// Builder
     id: String,
     /// Why, shown to the builder
@@ -84,17 +84,17 @@ pub(crate) struct RegisterArgs {
 
 pub(crate) async fn run(session: &Session, command: Option<Builders>) -> Result {
     match command {
-        None => all(session, &Paging { limit: 50, cursor: None }).await,
+        None => all(session, &PageArgs { limit: 50, cursor: None }).await,
         Some(Builders::List(paging)) => all(session, &paging).await,
-        Some(Builders::Suspend(args)) => judge(session, &args.id, json!({ "decision": "suspend", "reason": args.reason })).await,
-        Some(Builders::Restore(args)) => judge(session, &args.id, json!({ "decision": "restore", "reason": args.reason })).await,
-        Some(Builders::Tier(args)) => judge(session, &args.id, json!({ "decision": "tier", "tier": args.tier })).await,
+        Some(Builders::Suspend(args)) => decide(session, &args.id, json!({ "decision": "suspend", "reason": args.reason })).await,
+        Some(Builders::Restore(args)) => decide(session, &args.id, json!({ "decision": "restore", "reason": args.reason })).await,
+        Some(Builders::Tier(args)) => decide(session, &args.id, json!({ "decision": "tier", "tier": args.tier })).await,
         Some(Builders::NewKey(args)) => new_key(session, args).await,
     }
 }
 
-async fn all(session: &Session, paging: &Paging) -> Result {
-    let page = pages::read(paging, "builders", || session.client.get(&["ai", "admin", "builders"]).by(Who::Admin)).await?;
+async fn all(session: &Session, paging: &PageArgs) -> Result {
+    let page = paging::read(paging, "builders", || session.client.get(&["ai", "admin", "builders"]).by(CredentialChoice::Admin)).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -106,13 +106,13 @@ async fn all(session: &Session, paging: &Paging) -> Result {
         table.row([text(one, "builderId"), &endpoints, &calls, &net, &seen, suspended, text(one, "name"), text(one, "contact")]);
     }
     session.out.table(&table, "there is no builder yet")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
-async fn judge(session: &Session, id: &str, verdict: Value) -> Result {
-    let answer = session.client.post(&["ai", "admin", "builders", id]).by(Who::Admin).json(&verdict).send().await?.body;
-    session.out.tell(&answer, |answer| {
+async fn decide(session: &Session, id: &str, verdict: Value) -> Result {
+    let answer = session.client.post(&["ai", "admin", "builders", id]).by(CredentialChoice::Admin).json(&verdict).send().await?.body;
+    session.out.print(&answer, |answer| {
         let builder = &answer["builder"];
         let state = if builder["suspended"].is_null() { "works" } else { "is suspended" };
         line(&format!("{} ({}) {state}, tier {}", text(builder, "name"), text(builder, "builderId"), text(builder, "tier"))) + "\n"
@@ -121,9 +121,9 @@ async fn judge(session: &Session, id: &str, verdict: Value) -> Result {
 
 async fn new_key(session: &Session, args: KeyArgs) -> Result {
     if !args.yes {
-        prompt::insist("make a new key? The old one is worth nothing from then on", "--yes")?;
+        prompt::require_terminal("make a new key? The old one is worth nothing from then on", "--yes")?;
     }
-    let keeping = if args.keep { Some(Keeping::of(session)?) } else { None };
+    let keeping = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
     let answer = asking.send().await?.body;
     shown(session, answer, keeping)
@@ -131,12 +131,12 @@ async fn new_key(session: &Session, args: KeyArgs) -> Result {
 
 pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     let name = args.name.map_or_else(|| prompt::ask("name that callers see", "NAME"), Ok)?;
-    let keeping = if args.keep { Some(Keeping::of(session)?) } else { None };
+    let keeping = if args.keep { Some(CredentialLock::of(session)?) } else { None };
     let mut applicant = json!({ "name": name });
     if let Some(contact) = args.contact {
         applicant["contact"] = json!(contact);
     }
-    let asking = session.client.post(&["ai", "builders", "register"]).by(Who::Payer).json(&applicant);
+    let asking = session.client.post(&["ai", "builders", "register"]).by(CredentialChoice::Payer).json(&applicant);
     let asking = match &args.once {
         Some(key) => asking.header("idempotency-key", key),
         None => asking,
@@ -152,17 +152,17 @@ fn priced(error: Error) -> Error {
     Error { hint: None, ..error }.hint("registering is paid like a call: tollhouse login with a developer credit, or set TOLLHOUSE_CREDIT")
 }
 
-fn shown(session: &Session, mut answer: Value, keeping: Option<Keeping>) -> Result {
+fn shown(session: &Session, mut answer: Value, keeping: Option<CredentialLock>) -> Result {
     let id = line(text(&answer, "builderId"));
-    let Some(key) = answer["builderKey"].as_str().map(|key| Hidden::from(key.to_owned())) else {
-        return session.out.tell(&answer, |_| format!("{id}: its key was used before, and is not shown again\n"));
+    let Some(key) = answer["builderKey"].as_str().map(|key| HiddenValue::from(key.to_owned())) else {
+        return session.out.print(&answer, |_| format!("{id}: its key was used before, and is not shown again\n"));
     };
     let Some(keeping) = keeping else {
-        let told = session.out.tell_once(&answer, &format!("the key of {id}"), |_| {
+        let reported = session.out.print_secret(&answer, &format!("the key of {id}"), |_| {
             session.out.note(&format!("{id}; its key is shown this once:"));
             format!("{}\n", line(key.expose()))
         });
-        return told.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
+        return reported.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
     };
     let name = keeping.name.clone();
     keeping.keep(session.client.base(), Role::Builder, key)?;
@@ -170,5 +170,5 @@ fn shown(session: &Session, mut answer: Value, keeping: Option<Keeping>) -> Resu
         members.remove("builderKey");
         members.insert("profile".to_owned(), json!(name));
     }
-    session.out.tell(&answer, |_| format!("{id}; its key is kept for profile {name}\n"))
+    session.out.print(&answer, |_| format!("{id}; its key is kept for profile {name}\n"))
 }

@@ -1,8 +1,8 @@
 //! `tollhouse call`: calls a tool, or any x402 resource, and pays for it within limits.
 
+mod dry_run;
 mod input;
 mod send;
-mod tell;
 mod thrown;
 
 use std::{path::PathBuf, time::Duration};
@@ -18,19 +18,19 @@ use super::{
     base::{
         error::{Error, Exit, Result},
         global::Role,
-        places, prompt,
+        private_files, prompt,
         session::Session,
     },
     pay::{
-        Became, Book, Challenge, Chosen, Draft, Open, Record, Records, Sent,
-        aim::Aim,
-        choose, credit, keyfile,
-        means::Means,
+        Challenge, ChosenTerms, Draft, LockedRecord, OpenPayment, PaymentState, RecordStore, SentPayment, SpendLog, choose, credit,
+        key_file,
+        limits::PaymentLimits,
         money::{dollars, usd},
-        over,
-        reply::{Lost, Reply},
+        open_payments, over_limit,
+        reply::{LostReply, Reply},
         seller::{Request, Seller},
-        state, under_way,
+        state,
+        target::PaymentTarget,
     },
 };
 
@@ -42,7 +42,7 @@ const WRITING_MILLIS: u64 = 60_000;
 
 /// How long to wait for a record from another process, and how often to look for it.
 const APPEARS_WITHIN: Duration = Duration::from_secs(2);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// Arguments of `call`.
 #[derive(clap::Args)]
@@ -82,13 +82,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
-    let folder = places::state()?.join("payments");
-    let (records, book) = (Records::at(&folder), Book::at(&folder));
-    let began = Instant::now();
+    let folder = private_files::state()?.join("payments");
+    let (records, book) = (RecordStore::at(&folder), SpendLog::at(&folder));
+    let started = Instant::now();
     if let Some(id) = &args.resume {
         let record = records.find(id)?;
         let (request, host) = record.sent.request()?;
-        let sending = Sending { session, seller: Seller::new(request)?, host, record, was_sent: true, book, include: args.include, began };
+        let sending = Sending {
+            session,
+            seller: Seller::new(request)?,
+            host,
+            record,
+            was_sent: true,
+            book,
+            include: args.include,
+            started_at: started,
+        };
         return sending.send().await;
     }
     // A caller always pays like everyone else. Managing a tool gives no free calls here.
@@ -105,10 +114,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         None => session.slug(None)?.to_string(),
     };
     let target = &target;
-    let means = Means::of(session.spends_as(), &session.profile, args.max_usd)?;
-    let aim = Aim::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
+    let means = PaymentLimits::of(session.spends_as(), &session.profile, args.max_usd)?;
+    let aim = PaymentTarget::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
     let request = Request { method: aim.method.clone(), url: aim.url.clone(), body: aim.body.clone(), stream: aim.stream };
-    let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, began };
+    let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, started_at: started };
     if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
@@ -116,12 +125,12 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
 struct Call<'a> {
     session: &'a Session,
     args: &'a Args,
-    means: Means,
-    aim: Aim,
+    means: PaymentLimits,
+    aim: PaymentTarget,
     seller: Seller,
-    records: Records,
-    book: Book,
-    began: Instant,
+    records: RecordStore,
+    book: SpendLog,
+    started_at: Instant,
 }
 
 impl Call<'_> {
@@ -129,46 +138,46 @@ impl Call<'_> {
     async fn ask(self) -> Result {
         let reply = self.unpaid().await?;
         if reply.status != 402 {
-            let told = tell::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.began.elapsed()).await;
-            let Err(error) = told else { return Ok(()) };
+            let answer = dry_run::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.started_at.elapsed()).await;
+            let Err(error) = answer else { return Ok(()) };
             return Err(thrown::placed(self.session, &self.aim.name, self.aim.own, error).await);
         }
         let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.aim.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
         let chosen = choose(&challenge, &self.means, &self.aim.name)?;
         if self.args.dry_run {
-            let left = self.book.left(&self.means, Clock::default().now())?;
-            return tell::dry(self.session, &self.aim, &self.means, &chosen, left).await;
+            let remaining = self.book.remaining(&self.means, Clock::default().now())?;
+            return dry_run::dry(self.session, &self.aim, &self.means, &chosen, remaining).await;
         }
         self.pay(&challenge, &chosen).await
     }
 
     async fn unpaid(&self) -> Result<Reply> {
-        let asked = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |told| tell::progress(&told)).await;
-        asked.map_err(|lost| match lost {
-            Lost::TooLarge(_) => Error::refused(format!("{}: {}", self.aim.name, lost.why())),
-            Lost::Unsent(_) | Lost::Sent(_) | Lost::Late => {
-                Error::new(Exit::Away, format!("{} does not answer: {}", self.aim.url.origin().ascii_serialization(), lost.why()))
+        let request = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |reported| dry_run::progress(&reported)).await;
+        request.map_err(|lost| match lost {
+            LostReply::TooLarge(_) => Error::refused(format!("{}: {}", self.aim.name, lost.reason())),
+            LostReply::Unsent(_) | LostReply::Sent(_) | LostReply::Late => {
+                Error::new(Exit::Away, format!("{} does not answer: {}", self.aim.url.origin().ascii_serialization(), lost.reason()))
             }
         })
     }
 
-    async fn pay(self, challenge: &Challenge, chosen: &Chosen) -> Result {
-        let path = keyfile::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
-        let key = keyfile::read(&path)?;
+    async fn pay(self, challenge: &Challenge, chosen: &ChosenTerms) -> Result {
+        let path = key_file::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
+        let key = key_file::read(&path)?;
         let request = self.aim.request(&key.address().to_string());
         self.check_open(&request).await?;
         if !chosen.token.network.is_test && !self.args.yes {
-            let most = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
+            let max = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
             let question = format!(
-                "pay {most}{} {} of real money on {} to {} for {}?",
+                "pay {max}{} {} of real money on {} to {} for {}?",
                 usd(chosen.usd),
                 chosen.token.symbol,
                 chosen.token.network.name,
                 chosen.ask.pay_to,
                 self.aim.name
             );
-            prompt::insist(&question, "--yes")?;
+            prompt::require_terminal(&question, "--yes")?;
         }
         let now = Clock::default().now();
         let draft = Draft::new(chosen, &key, now)?;
@@ -184,11 +193,11 @@ impl Call<'_> {
         let now = Clock::default().now();
         let sent = credit::by_credit(self.session, &self.aim, now).await?;
         if sent.usd > self.means.max {
-            return Err(over(&self.aim.name, Scheme::Exact, sent.usd, &self.means));
+            return Err(over_limit(&self.aim.name, Scheme::Exact, sent.usd, &self.means));
         }
         if self.args.dry_run {
-            let left = self.book.left(&self.means, now)?;
-            return tell::dry_by_credit(self.session, &self.aim, &self.means, sent.usd, left);
+            let remaining = self.book.remaining(&self.means, now)?;
+            return dry_run::dry_by_credit(self.session, &self.aim, &self.means, sent.usd, remaining);
         }
         let request = self.aim.request("credit");
         self.check_open(&request).await?;
@@ -199,17 +208,17 @@ impl Call<'_> {
         self.send(&id, written).await
     }
 
-    fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> Open {
-        Open { id: id.to_string(), profile: self.means.profile.clone(), micros: price.0, request, made_at }
+    fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> OpenPayment {
+        OpenPayment { id: id.to_string(), profile: self.means.profile.clone(), micros: price.0, request, made_at }
     }
 
-    fn write(&self, sent: Sent) -> Result<Record> {
+    fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
         self.records.prune(&self.book.open()?, Clock::default().now());
         self.records.write(sent)
     }
 
     /// Sends a payment whose record was stored. Without a record it is not sent and not counted.
-    async fn send(self, id: &str, written: Result<Record>) -> Result {
+    async fn send(self, id: &str, written: Result<LockedRecord>) -> Result {
         let record = match written {
             Ok(record) => record,
             Err(error) => {
@@ -217,8 +226,8 @@ impl Call<'_> {
                 return Err(error);
             }
         };
-        let Self { session, aim, seller, book, began, args, .. } = self;
-        Sending { session, seller, host: aim.host, record, was_sent: false, book, include: args.include, began }.send().await
+        let Self { session, aim, seller, book, started_at: started, args, .. } = self;
+        Sending { session, seller, host: aim.host, record, was_sent: false, book, include: args.include, started_at: started }.send().await
     }
 
     /// Refuses to pay again for a request that may have been paid, until the host has reported that it was not.
@@ -232,8 +241,8 @@ impl Call<'_> {
                 self.book.close(&open.id, MicroUsd(open.micros), Clock::default().now())?;
                 continue;
             };
-            if self.is_under_way(&open, &id).await? {
-                return Err(under_way(&open.id));
+            if self.is_in_flight(&open, &id).await? {
+                return Err(open_payments(&open.id));
             }
             if !self.is_open(&open)? {
                 // It ended meanwhile.
@@ -245,13 +254,13 @@ impl Call<'_> {
                 self.book.close(&open.id, MicroUsd::ZERO, now)?;
                 continue;
             }
-            let became = state::ask(&self.seller, &self.aim.host, &id).await;
-            if became == Became::Untaken {
+            let outcome = state::ask(&self.seller, &self.aim.host, &id).await;
+            if outcome == PaymentState::Untaken {
                 let taken = if self.aim.own { MicroUsd::ZERO } else { MicroUsd(open.micros) };
                 self.book.close(&open.id, taken, now)?;
                 continue;
             }
-            let known = if became == Became::Settled { "was paid for" } else { "may have been paid for" };
+            let known = if outcome == PaymentState::Settled { "was paid for" } else { "may have been paid for" };
             let error =
                 Error::new(Exit::Unknown, format!("the same request {known} already, by {id}, and had no answer.  nothing was signed"));
             return Err(error.hint(format!("ask again with the same payment: tollhouse call --resume {id}")));
@@ -261,26 +270,26 @@ impl Call<'_> {
 
     /// Returns whether another process is working on the payment. A process that sends a payment holds its record; one that has just
     /// counted a payment is about to store its record.
-    async fn is_under_way(&self, open: &Open, id: &PaymentId) -> Result<bool> {
-        let begun = Instant::now();
+    async fn is_in_flight(&self, open: &OpenPayment, id: &PaymentId) -> Result<bool> {
+        let started = Instant::now();
         while !self.records.is_there(id) {
             if open.made_at.plus_millis(WRITING_MILLIS) < Clock::default().now() || !self.is_open(open)? {
                 return Ok(false);
             }
-            if begun.elapsed() > APPEARS_WITHIN {
+            if started.elapsed() > APPEARS_WITHIN {
                 return Ok(true);
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_EVERY).await;
         }
         Ok(self.records.is_held(&open.id))
     }
 
-    fn is_open(&self, open: &Open) -> Result<bool> {
+    fn is_open(&self, open: &OpenPayment) -> Result<bool> {
         Ok(self.book.open()?.contains(&open.id))
     }
 
     /// Counts a payment that is about to be signed.
-    fn count(&self, open: Open) -> Result {
+    fn count(&self, open: OpenPayment) -> Result {
         match self.args.again {
             true => self.book.count(open, &self.means, &self.aim.name),
             false => self.book.count_alone(open, &self.means, &self.aim.name),

@@ -11,10 +11,10 @@ use super::{
         answer::Answer,
         changed::{changes, short},
         error::{Error, Result},
-        folder::{Folder, State},
         prompt,
         session::Session,
-        words::{list, moment, text},
+        text::{list, moment, text},
+        tool_state::{Folder, State},
     },
     show::whole,
 };
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 
 /// Arguments of `rollback`.
 #[derive(clap::Args)]
-pub(crate) struct BackArgs {
+pub(crate) struct RollbackArgs {
     /// Endpoint [default: that of the folder]
     slug: Option<Slug>,
     /// Version to run again, by the first characters of its hash [default: the one published before the one that runs]
@@ -56,13 +56,13 @@ pub(crate) struct DeleteArgs {
 }
 
 /// A tool as it was read before the change.
-pub(crate) struct Read {
+pub(crate) struct ReadEndpoint {
     pub(crate) slug: Slug,
     pub(crate) record: Value,
     pub(crate) revision: Option<u64>,
 }
 
-impl Read {
+impl ReadEndpoint {
     /// Reads a tool. `onto` is a revision that was read before.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Read {
             None => asking,
         };
         match asking.send().await {
-            Err(error) if error.code() == "revision_changed" => Err(self.slower(session, error).await),
+            Err(error) if error.code() == "revision_changed" => Err(self.confirm_slow_change(session, error).await),
             Ok(answer) => {
                 if let Err(error) = self.note(session, &answer) {
                     session.out.note(&format!("warning: it is done, and this folder does not know it: {}", error.message));
@@ -112,10 +112,10 @@ impl Read {
     }
 
     /// Adds to the error what somebody else has changed since the tool was read.
-    pub(crate) async fn slower(&self, session: &Session, refused: Error) -> Error {
+    pub(crate) async fn confirm_slow_change(&self, session: &Session, refused: Error) -> Error {
         let Ok(now) = Self::of(session, self.slug.clone(), None).await else { return refused };
         let (before, after) = (self.revision.unwrap_or_default(), now.revision.unwrap_or_default());
-        let newest = list(&now.record, "versions").map(|kept| (moment(kept, "createdAt"), text(kept, "by"))).max();
+        let newest = list(&now.record, "versions").map(|stored| (moment(stored, "createdAt"), text(stored, "by"))).max();
         let at = moment(&now.record, "updatedAt");
         let by = newest.filter(|(published, _)| *published == at).map(|(_, by)| format!(", by {by}")).unwrap_or_default();
         let differences = if self.record["revision"] == now.record["revision"] { vec![] } else { changes(&self.record, &now.record) };
@@ -129,26 +129,26 @@ impl Read {
 }
 
 pub(crate) async fn set_status(session: &Session, args: Args, status: &str) -> Result {
-    let read = Read::of(session, session.slug(args.slug)?, args.onto).await?;
+    let read = ReadEndpoint::of(session, session.slug(args.slug)?, args.onto).await?;
     let answer = read.change(session, Method::PATCH, Some(&json!({ "status": status }))).await?;
-    session.out.tell(&answer.body, |answer| format!("{} is {status}, revision {}\n", read.slug, answer["endpoint"]["revision"]))
+    session.out.print(&answer.body, |answer| format!("{} is {status}, revision {}\n", read.slug, answer["endpoint"]["revision"]))
 }
 
-pub(crate) async fn rollback(session: &Session, args: BackArgs) -> Result {
-    let read = Read::of(session, session.slug(args.slug)?, args.onto).await?;
+pub(crate) async fn rollback(session: &Session, args: RollbackArgs) -> Result {
+    let read = ReadEndpoint::of(session, session.slug(args.slug)?, args.onto).await?;
     let running = text(&read.record, "version");
     let to = match args.to {
-        Some(said) => whole(&read.record, &said),
+        Some(message) => whole(&read.record, &message),
         None => before(&read.record).ok_or_else(|| Error::refused(format!("{} keeps no version before {}", read.slug, short(running))))?,
     };
     if to == running {
         let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });
-        return session.out.tell(&answer, |_| {
+        return session.out.print(&answer, |_| {
             format!("{} runs {} already, at revision {}; nothing was changed\n", read.slug, short(&to), read.revision.unwrap_or_default())
         });
     }
     let answer = read.change(session, Method::PATCH, Some(&json!({ "version": to }))).await?;
-    session.out.tell(&answer.body, |answer| {
+    session.out.print(&answer.body, |answer| {
         format!(
             "{} runs {} again, revision {}; secrets, grants and price are as they were\n",
             read.slug,
@@ -161,23 +161,26 @@ pub(crate) async fn rollback(session: &Session, args: BackArgs) -> Result {
 /// Returns the version that was published before the current one.
 fn before(record: &Value) -> Option<String> {
     let running = text(record, "version");
-    let mut kept: Vec<_> = list(record, "versions").map(|kept| (text(kept, "createdAt"), text(kept, "version"))).collect();
-    kept.sort_unstable();
-    let place = kept.iter().position(|(_, version)| *version == running)?;
-    Some(kept[place.checked_sub(1)?].1.to_owned())
+    let mut stored: Vec<_> = list(record, "versions").map(|stored| (text(stored, "createdAt"), text(stored, "version"))).collect();
+    stored.sort_unstable();
+    let position = stored.iter().position(|(_, version)| *version == running)?;
+    Some(stored[position.checked_sub(1)?].1.to_owned())
 }
 
 pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
     let slug = session.slug(args.slug)?;
     if !args.yes && !prompt::is_asked() {
-        return prompt::insist(&format!("delete {slug}"), "--yes");
+        return prompt::require_terminal(&format!("delete {slug}"), "--yes");
     }
-    let read = Read::of(session, slug, args.onto).await?;
+    let read = ReadEndpoint::of(session, slug, args.onto).await?;
     if !args.yes {
-        prompt::insist(&format!("delete {} on {}? Its slug stays yours, and its receipts stay", read.slug, session.host()), "--yes")?;
+        prompt::require_terminal(
+            &format!("delete {} on {}? Its slug stays yours, and its receipts stay", read.slug, session.host()),
+            "--yes",
+        )?;
     }
     let answer = read.change(session, Method::DELETE, None).await?;
-    session.out.tell(&answer.body, |_| format!("{} is deleted\n", read.slug))
+    session.out.print(&answer.body, |_| format!("{} is deleted\n", read.slug))
 }
 
 #[cfg(test)]
@@ -186,8 +189,8 @@ mod tests {
 
     #[test]
     fn one_goes_back_to_the_version_before_the_one_that_runs() {
-        let kept = |at: &str, version: &str| json!({ "createdAt": at, "version": version });
-        let record = |running: &str| json!({ "version": running, "versions": [kept("3", "c"), kept("1", "a"), kept("2", "b")] });
+        let stored = |at: &str, version: &str| json!({ "createdAt": at, "version": version });
+        let record = |running: &str| json!({ "version": running, "versions": [stored("3", "c"), stored("1", "a"), stored("2", "b")] });
         assert_eq!(before(&record("c")).as_deref(), Some("b"));
         assert_eq!(before(&record("b")).as_deref(), Some("a"));
         assert_eq!(before(&record("a")), None);

@@ -10,20 +10,20 @@ use super::{
         changed::short,
         client::Client,
         error::{Error, Result},
-        global::Global,
-        out::{Out, Paint},
+        global::GlobalArgs,
+        output::{Output, Style},
         session::Session,
-        words::{granted, list, text},
+        text::{granted, list, text},
     },
-    local::{Local, Port},
+    local::{LocalHost, Port},
     tool::{
         cases::{self, Case},
-        place::Problem,
-        scratch::Scratch,
-        types::{self, Types},
+        position::Problem,
+        temp_folder::TempFolder,
+        types::{self, TypesOutcome},
         upload::{self, Upload},
     },
-    trial::{self, Tried},
+    trial::{self, CaseResults},
 };
 
 /// Arguments of `check`.
@@ -39,18 +39,18 @@ pub(crate) struct Args {
 
 /// The results of all checks.
 #[derive(Default)]
-struct Found {
+struct CheckResult {
     slug: Option<Slug>,
     host: Option<(String, Value)>,
-    types: Option<Types>,
-    cases: Option<Tried>,
+    types: Option<TypesOutcome>,
+    cases: Option<CaseResults>,
     problems: Vec<Problem>,
 }
 
-pub(crate) async fn run(global: &Global, args: Args) -> Result {
+pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let folder = upload::here()?;
-    let out = Out::new(global.json);
-    let mut found = Found::default();
+    let out = Output::new(global.json);
+    let mut found = CheckResult::default();
     match Upload::of(&folder).await {
         Ok(upload) => {
             found.slug = Some(upload.tool.slug.clone());
@@ -63,7 +63,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
                 Ok(host) => found.host = Some(host),
                 Err(problems) => found.problems.extend(problems),
             }
-            if let Some(Types::Checked(problems)) = &mut found.types {
+            if let Some(TypesOutcome::Checked(problems)) = &mut found.types {
                 found.problems.append(problems);
             }
             found.problems.extend(tried.iter().flat_map(|tried| tried.problems.iter().cloned()));
@@ -71,7 +71,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
         }
         Err(problems) => found.problems = problems,
     }
-    tell(out, &found)?;
+    print(out, &found)?;
     match found.problems.len() {
         0 => Ok(()),
         _ => Err(Error::refused(format!(
@@ -81,31 +81,31 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     }
 }
 
-type Hosts = (std::result::Result<(String, Value), Vec<Problem>>, Option<Tried>);
+type Hosts = (std::result::Result<(String, Value), Vec<Problem>>, Option<CaseResults>);
 
 /// Asks the chosen host, or else a temporary local one, whether it would accept the tool. Runs the cases on the local
 /// host.
-async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
+async fn asked(global: &GlobalArgs, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
     let session = Session::open(global)?;
     let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
-    let scratch = Scratch::new(&upload.tool.folder).map_err(Error::refused)?;
-    let own = Local::start(&scratch.path().join("host"), worker, Port::Rather(0)).await;
+    let scratch = TempFolder::new(&upload.tool.folder).map_err(Error::refused)?;
+    let own = LocalHost::start(&scratch.path().join("host"), worker, Port::Rather(0)).await;
     let own = match own {
         Ok(own) => Some(own),
         // Without cases, and with a host to ask, no local host is needed.
         Err(_) if is_meant && cases.is_empty() => None,
         Err(error) => return Err(error),
     };
-    let asked = async {
-        let (said, name) = match &own {
+    let request = async {
+        let (message, name) = match &own {
             Some(own) if !is_meant => (ask(&own.client, upload).await, "a host of its own".to_owned()),
             _ => (ask(&session.client, upload).await, session.host()),
         };
         let tried = match &own {
-            Some(own) if said.is_ok() || own_reads(own, upload).await => Some(trial::run(own, upload, cases, &[]).await?),
+            Some(own) if message.is_ok() || own_reads(own, upload).await => Some(trial::run(own, upload, cases, &[]).await?),
             _ => None,
         };
-        let host = match said {
+        let host = match message {
             Ok(check) => Ok((name, check)),
             Err(error) => match upload.problems(&error) {
                 none if none.is_empty() => return Err(error),
@@ -114,7 +114,7 @@ async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<
         };
         Ok((host, tried.filter(|_| !cases.is_empty())))
     };
-    let ended = asked.await;
+    let ended = request.await;
     if let Some(own) = own {
         own.end().await;
     }
@@ -134,15 +134,15 @@ pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<Value> {
 }
 
 /// Returns whether running the cases makes sense: the local host accepts the tool.
-async fn own_reads(own: &Local, upload: &Upload) -> bool {
+async fn own_reads(own: &LocalHost, upload: &Upload) -> bool {
     ask(&own.client, upload).await.is_ok()
 }
 
-fn tell(out: Out, found: &Found) -> Result {
+fn print(out: Output, found: &CheckResult) -> Result {
     let types = match &found.types {
         None => "not asked for".to_owned(),
-        Some(Types::Unchecked(why)) => format!("not checked: {why}"),
-        Some(Types::Checked(_)) => {
+        Some(TypesOutcome::Unchecked(reason)) => format!("not checked: {reason}"),
+        Some(TypesOutcome::Checked(_)) => {
             let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
             if wrong == 0 { "ok".to_owned() } else { format!("{wrong} wrong") }
         }
@@ -160,23 +160,23 @@ fn tell(out: Out, found: &Found) -> Result {
             "problems": found.problems,
         }));
     }
-    let mut told = String::new();
+    let mut message = String::new();
     for problem in &found.problems {
-        told += &format!("{}\n", out.paint(Paint::Bad, &problem.to_string()));
+        message += &format!("{}\n", out.paint(Style::Bad, &problem.to_string()));
     }
     if let (Some(slug), Some((name, check))) = (&found.slug, &found.host) {
-        told += &format!("{slug}   {}\n", short(text(check, "version")));
-        told += &format!("host    {}  {name}\n", if check["needsReview"] == true { "an admin would look at it first" } else { "ok" });
-        told += &asks(check);
+        message += &format!("{slug}   {}\n", short(text(check, "version")));
+        message += &format!("host    {}  {name}\n", if check["needsReview"] == true { "an admin would look at it first" } else { "ok" });
+        message += &asks(check);
         for warning in list(check, "warnings").filter_map(Value::as_str) {
-            told += &format!("        {}\n", out.paint(Paint::Odd, &super::base::clean::line(warning)));
+            message += &format!("        {}\n", out.paint(Style::Odd, &super::base::sanitize::line(warning)));
         }
     }
     if found.slug.is_some() {
-        told += &format!("types   {types}\n");
-        told += &format!("cases   {}\n", found.cases.as_ref().map_or("none".to_owned(), Tried::told));
+        message += &format!("types   {types}\n");
+        message += &format!("cases   {}\n", found.cases.as_ref().map_or("none".to_owned(), CaseResults::summary));
     }
-    out.text(&told)
+    out.text(&message)
 }
 
 /// Lists what would wait for an admin.
@@ -184,6 +184,6 @@ fn asks(check: &Value) -> String {
     let hosts: Vec<_> = list(check, "requested.hosts").filter_map(Value::as_str).collect();
     match granted(check, "requested.capabilities") {
         nothing if nothing.is_empty() && hosts.is_empty() => String::new(),
-        names => format!("        asks an admin: {}\n", super::base::clean::line(format!("{names} {}", hosts.join(" ")).trim())),
+        names => format!("        asks an admin: {}\n", super::base::sanitize::line(format!("{names} {}", hosts.join(" ")).trim())),
     }
 }

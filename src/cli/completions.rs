@@ -1,6 +1,6 @@
 //! `tollhouse completions SHELL`: generates shell completions.
 
-use super::base::{error::Result, out::Out};
+use super::base::{error::Result, output::Output};
 
 /// Arguments of `completions`.
 #[derive(clap::Args)]
@@ -12,5 +12,5 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, mut whole: clap::Command) -> Result {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut whole, "tollhouse", &mut script);
-    Out::new(false).text(&String::from_utf8_lossy(&script))
+    Output::new(false).text(&String::from_utf8_lossy(&script))
 }

@@ -4,20 +4,20 @@ use serde_json::{Value, json};
 
 use super::base::{
     changed::changes,
-    clean::line,
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Result},
-    pages::{self, Back, Order},
+    paging::{self, HistoryArgs, ListOrder},
+    sanitize::line,
     session::Session,
-    table::{Facts, Table},
-    words::{any, list, moment, text, usd},
+    table::{FactList, Table},
+    text::{any, list, moment, text, usd},
 };
 
 /// Developer credits.
 #[derive(clap::Subcommand)]
 pub(crate) enum Credits {
     /// All credits, the oldest first (admins).
-    List(Back),
+    List(HistoryArgs),
     /// One credit, with what moved it: the own one, or for admins any.
     Show(ShowArgs),
     /// Mints a credit; its token is shown this once, on standard output (admins).
@@ -27,9 +27,9 @@ pub(crate) enum Credits {
     /// Bounds what may go of a credit; what is not said is not bounded any more.
     Budget(BudgetArgs),
     /// Takes back what is left of a credit (admins).
-    Revoke(JudgeArgs),
+    Revoke(RevokeArgs),
     /// Has a revoked credit be one again (admins).
-    Restore(JudgeArgs),
+    Restore(RevokeArgs),
 }
 
 /// Arguments of `credits show`.
@@ -38,7 +38,7 @@ pub(crate) struct ShowArgs {
     /// Credit [default: the own one]
     id: Option<String>,
     #[command(flatten)]
-    back: Back,
+    back: HistoryArgs,
 }
 
 /// Arguments of `credits mint`.
@@ -93,7 +93,7 @@ pub(crate) struct BudgetArgs {
 
 /// Arguments of `credits revoke` and `restore`.
 #[derive(clap::Args)]
-pub(crate) struct JudgeArgs {
+pub(crate) struct RevokeArgs {
     /// Credit
     id: String,
     /// Why, shown to its holder
@@ -101,7 +101,7 @@ pub(crate) struct JudgeArgs {
     reason: Option<String>,
 }
 
-pub(crate) async fn run(session: &Session, back: Back, command: Option<Credits>) -> Result {
+pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Credits>) -> Result {
     match command {
         None => show(session, ShowArgs { id: None, back }).await,
         Some(Credits::List(back)) => all(session, &back).await,
@@ -109,14 +109,14 @@ pub(crate) async fn run(session: &Session, back: Back, command: Option<Credits>)
         Some(Credits::Mint(args)) => mint(session, json!({ "amountUsd": args.amount, "label": args.label }), args.once).await,
         Some(Credits::TopUp(args)) => mint(session, json!({ "amountUsd": args.amount, "creditId": args.id }), args.once).await,
         Some(Credits::Budget(args)) => budget(session, args).await,
-        Some(Credits::Revoke(args)) => judge(session, &args, "revoke").await,
-        Some(Credits::Restore(args)) => judge(session, &args, "restore").await,
+        Some(Credits::Revoke(args)) => revoke_or_restore(session, &args, "revoke").await,
+        Some(Credits::Restore(args)) => revoke_or_restore(session, &args, "restore").await,
     }
 }
 
-async fn all(session: &Session, back: &Back) -> Result {
-    let ask = || session.client.get(&["ai", "credits"]).by(Who::Admin);
-    let page = back.read("credits", "createdAt", Order::OldestFirst, ask).await?;
+async fn all(session: &Session, back: &HistoryArgs) -> Result {
+    let ask = || session.client.get(&["ai", "credits"]).by(CredentialChoice::Admin);
+    let page = back.read("credits", "createdAt", ListOrder::OldestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -126,30 +126,30 @@ async fn all(session: &Session, back: &Back) -> Result {
         table.row([text(one, "creditId"), &usd(one, "balanceUsd"), &moment(one, "createdAt"), revoked, text(one, "label")]);
     }
     session.out.table(&table, "no credit was minted yet: tollhouse credits mint USD")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
-    let who = if args.id.is_some() { Who::Holder } else { Who::Credit };
+    let who = if args.id.is_some() { CredentialChoice::Holder } else { CredentialChoice::Credit };
     let ask = || session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", args.id.as_ref());
-    let page = args.back.read("movements", "at", Order::NewestFirst, ask).await?;
+    let page = args.back.read("movements", "at", ListOrder::NewestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
     session.out.text(&about(&page))?;
     let mut table = Table::new(&["at", "what", ">amount", ">left", "endpoint", "receipt"]);
     for one in list(&page, "movements") {
-        let (amount, left) = (usd(one, "amountUsd"), usd(one, "balanceUsd"));
-        table.row([&moment(one, "at"), text(one, "kind"), &amount, &left, text(one, "slug"), text(one, "receiptId")]);
+        let (amount, remaining) = (usd(one, "amountUsd"), usd(one, "balanceUsd"));
+        table.row([&moment(one, "at"), text(one, "kind"), &amount, &remaining, text(one, "slug"), text(one, "receiptId")]);
     }
     session.out.table(&table, "nothing moved it yet")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
 fn about(credit: &Value) -> String {
-    let mut facts = Facts::default();
+    let mut facts = FactList::default();
     facts.add("credit", text(credit, "creditId"));
     facts.add("label", text(credit, "label"));
     facts.add("left", usd(credit, "balanceUsd"));
@@ -167,19 +167,19 @@ async fn mint(session: &Session, mut draft: Value, once: Option<String>) -> Resu
     if let Some(members) = draft.as_object_mut() {
         members.retain(|_, value| !value.is_null());
     }
-    let asking = session.client.post(&["ai", "credits"]).by(Who::Admin).json(&draft);
+    let asking = session.client.post(&["ai", "credits"]).by(CredentialChoice::Admin).json(&draft);
     let asking = match &once {
         Some(key) => asking.header("idempotency-key", key),
         None => asking,
     };
     let answer = asking.send().await?.body;
-    let Some(token) = answer["credit"].as_str() else { return session.out.tell(&answer, about) };
+    let Some(token) = answer["credit"].as_str() else { return session.out.print(&answer, about) };
     let id = line(text(&answer, "creditId"));
-    let told = session.out.tell_once(&answer, &format!("the token of {id}"), |answer| {
+    let reported = session.out.print_secret(&answer, &format!("the token of {id}"), |answer| {
         session.out.note(&format!("{id} with {}; its token is shown this once:", usd(answer, "balanceUsd")));
         format!("{}\n", line(token))
     });
-    told.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
+    reported.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
 }
 
 async fn budget(session: &Session, args: BudgetArgs) -> Result {
@@ -194,20 +194,20 @@ async fn budget(session: &Session, args: BudgetArgs) -> Result {
     if budget == json!({}) && !args.none {
         return Err(Error::usage("say what to bound, or --none to lift all bounds"));
     }
-    let who = if args.id.is_some() { Who::Holder } else { Who::Credit };
+    let who = if args.id.is_some() { CredentialChoice::Holder } else { CredentialChoice::Credit };
     let id = args.id.as_ref();
     let before = session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", id).query("limit", 1).send().await?.body;
     let revision = before["budgets"]["revision"].as_u64();
     let asking = session.client.ask(reqwest::Method::PUT, &["ai", "credits", "budget"]).by(who).query_opt("creditId", id);
     let answer = asking.if_match(revision).json(&budget).send().await?.body;
-    session.out.tell(&answer, |answer| match changes(&before["budgets"], &answer["budgets"]) {
+    session.out.print(&answer, |answer| match changes(&before["budgets"], &answer["budgets"]) {
         changed if changed.is_empty() => "it is as it was\n".to_owned(),
         changed => changed.join("\n") + "\n",
     })
 }
 
-async fn judge(session: &Session, args: &JudgeArgs, decision: &str) -> Result {
+async fn revoke_or_restore(session: &Session, args: &RevokeArgs, decision: &str) -> Result {
     let verdict = json!({ "decision": decision, "reason": args.reason });
-    let answer = session.client.post(&["ai", "admin", "credits", &args.id]).by(Who::Admin).json(&verdict).send().await?.body;
-    session.out.tell(&answer, about)
+    let answer = session.client.post(&["ai", "admin", "credits", &args.id]).by(CredentialChoice::Admin).json(&verdict).send().await?.body;
+    session.out.print(&answer, about)
 }

@@ -9,19 +9,19 @@ use tollhouse_tool::Slug;
 
 use super::{
     base::{
-        address::told,
+        address::host_name,
         changed::short,
-        clean::line,
-        client::Who,
+        client::CredentialChoice,
         error::{Error, Result},
-        folder::{Folder, State},
         global::Role,
         prompt,
+        sanitize::line,
         session::Session,
-        words::{granted, list, text},
+        text::{granted, list, text},
+        tool_state::{Folder, State},
     },
     check,
-    plan::{Base, Plan, There, conflict, count, lines},
+    plan::{Baseline, Plan, RemoteEndpoint, conflict, count, lines},
     tool::upload::{self, Upload},
 };
 
@@ -48,9 +48,9 @@ pub(crate) struct Args {
 const ATTEST: &str = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal?";
 
 /// The inputs and the result of a plan.
-pub(crate) struct Compared {
+pub(crate) struct PlanParts {
     pub(crate) upload: Upload,
-    pub(crate) there: Option<There>,
+    pub(crate) there: Option<RemoteEndpoint>,
     /// The host's check of the upload.
     pub(crate) check: Value,
     pub(crate) plan: Plan,
@@ -61,21 +61,21 @@ pub(crate) struct Compared {
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let (slug, folder) = (upload.tool.slug.clone(), upload.tool.folder.clone());
-    let there = There::read(session, &slug).await?;
+    let there = RemoteEndpoint::read(session, &slug).await?;
     let known = known(session, &folder, &slug)?;
     let onto = match (&there, known, args.onto) {
         (None, _, _) => None,
         (Some(there), Some(known), None) if known == there.revision => Some(known),
         (Some(there), _, Some(onto)) if onto == there.revision => Some(onto),
-        (Some(there), None, None) => return Err(strange(session, &slug, there)),
+        (Some(there), None, None) => return Err(unknown_tool(session, &slug, there)),
         (Some(there), known, onto) => {
             let since = onto.or(known).unwrap_or_default();
-            return Err(conflict(session, &slug, since, Base::read(&folder, since).as_ref(), there).await);
+            return Err(conflict(session, &slug, since, Baseline::read(&folder, since).as_ref(), there).await);
         }
     };
-    let base = known.and_then(|known| Base::read(&folder, known));
+    let base = known.and_then(|known| Baseline::read(&folder, known));
     let compared = compare(session, upload, there, base).await?;
-    let role = session.client.credential(Who::Manager)?.map(|(role, _)| role);
+    let role = session.client.credential(CredentialChoice::Manager)?.map(|(role, _)| role);
     show(session, &compared, role).await?;
     if compared.plan.is_empty() && compared.there.is_some() {
         session.out.note("nothing to publish: the host has what this folder says");
@@ -103,11 +103,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
 /// Returns the revision that this folder was published as, or pulled from, on the session's host.
 pub(crate) fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
     let state = Folder::at(folder)?.map(|found| found.state);
-    Ok(state.filter(|state| state.slug == *slug && told(&state.host) == told(session.client.base())).map(|state| state.revision))
+    Ok(state.filter(|state| state.slug == *slug && host_name(&state.host) == host_name(session.client.base())).map(|state| state.revision))
 }
 
 /// Returns the error for a tool that this folder never was.
-fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
+fn unknown_tool(session: &Session, slug: &Slug, there: &RemoteEndpoint) -> Error {
     let error = Error::refused(format!(
         "{slug} is on {} already, at revision {}, and this folder was not published there",
         session.host(),
@@ -124,7 +124,7 @@ fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
 /// # Errors
 ///
 /// The host's refusal of the upload.
-pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<There>, base: Option<Base>) -> Result<Compared> {
+pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<RemoteEndpoint>, base: Option<Baseline>) -> Result<PlanParts> {
     let source = async {
         match &there {
             Some(there) => there.source(session).await,
@@ -150,7 +150,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<The
         handler.lines = count(&before, &after);
         sources = Some((before, after));
     }
-    Ok(Compared { upload, there, check, plan, sources })
+    Ok(PlanParts { upload, there, check, plan, sources })
 }
 
 /// Returns a handler as text. A static response is already text.
@@ -162,16 +162,19 @@ fn written(handler: &Value) -> String {
     }
 }
 
-async fn show(session: &Session, compared: &Compared, role: Option<Role>) -> Result {
+async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Result {
     if session.out.json {
         return Ok(());
     }
-    let manifest =
-        if role == Some(Role::Builder) { session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.ok() } else { None };
+    let manifest = if role == Some(Role::Builder) {
+        session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send().await.ok()
+    } else {
+        None
+    };
     let fee = manifest.and_then(|manifest| manifest.body["builders"]["feeBps"].as_u64());
     let mut facts = vec![];
     facts.extend(session.name.as_ref().map(|name| format!("profile {name}")));
-    let owner = |there: &There| match role {
+    let owner = |there: &RemoteEndpoint| match role {
         Some(Role::Builder) => "yours".to_owned(),
         Some(_) | None => {
             let name = text(&there.record, "builder.name");
@@ -183,12 +186,12 @@ async fn show(session: &Session, compared: &Compared, role: Option<Role>) -> Res
     let slug = &compared.upload.tool.slug;
     let mut shown = format!(
         "{slug} → {}  ({})\n{}",
-        told(session.client.base()),
+        host_name(session.client.base()),
         line(&facts.join(", ")),
         lines(&compared.plan.rows(&compared.check, fee))
     );
-    for kept in compared.plan.kept_rows() {
-        shown += &format!("  kept          {kept}\n");
+    for stored in compared.plan.unchanged_rows() {
+        shown += &format!("  kept          {stored}\n");
     }
     if compared.check["needsReview"] == true {
         shown += "  an admin looks at it before it takes calls\n";
@@ -212,9 +215,9 @@ fn agree(args: &Args, vouches: bool) -> Result {
     if prompt::confirm(question, flags)? { Ok(()) } else { Err(Error::refused("nothing was published")) }
 }
 
-async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<String, Value>, onto: Option<u64>) -> Result {
+async fn publish(session: &Session, compared: &PlanParts, body: serde_json::Map<String, Value>, onto: Option<u64>) -> Result {
     let slug = &compared.upload.tool.slug;
-    let began = Instant::now();
+    let started = Instant::now();
     let asking = match &compared.there {
         Some(_) => session.client.ask(Method::PATCH, &["ai", "endpoints", slug.as_str()]).if_match(onto),
         None => session.client.post(&["ai", "endpoints", "create"]),
@@ -222,7 +225,7 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     let mut answer = match asking.upload(&body).send().await {
         Ok(answer) => answer,
         Err(error) if error.code() == "revision_changed" => {
-            let now = There::read(session, slug).await?.ok_or(error)?;
+            let now = RemoteEndpoint::read(session, slug).await?.ok_or(error)?;
             let before = compared.there.as_ref().map(|there| there.base(there.fields.clone()));
             return Err(conflict(session, slug, onto.unwrap_or_default(), before.as_ref(), &now).await);
         }
@@ -231,24 +234,24 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
             return Err(if problems.is_empty() { error } else { upload::refused(&problems) });
         }
     };
-    let took = began.elapsed().as_millis();
-    let there = There::of(answer.body["endpoint"].take());
+    let elapsed = started.elapsed().as_millis();
+    let there = RemoteEndpoint::of(answer.body["endpoint"].take());
     // Report the host's new state even if the folder's state cannot be written.
     let noted = note(session, compared, &there);
     let waiting = waiting(&there.record);
-    let told = if session.out.json {
-        let ended = json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) });
+    let reported = if session.out.json {
+        let ended = json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(elapsed).unwrap_or(u64::MAX) });
         document(session, compared, ended)
     } else {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
         let version = short(text(&there.record, "version"));
         let url = line(text(&there.record, "url"));
-        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n{url}\n", there.revision))
+        session.out.text(&format!("published {version}, revision {}, in {elapsed} ms{waits}\n{url}\n", there.revision))
     };
     let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision);
     let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision);
     noted.map_err(|error| error.more([is_published]).hint(again))?;
-    told
+    reported
 }
 
 /// Lists what waits for an admin.
@@ -267,7 +270,7 @@ fn waiting(record: &Value) -> String {
 }
 
 /// Records the tool's state on the host in the folder.
-fn note(session: &Session, compared: &Compared, there: &There) -> Result {
+fn note(session: &Session, compared: &PlanParts, there: &RemoteEndpoint) -> Result {
     let tool = &compared.upload.tool;
     Folder::note(&tool.folder, &State { slug: tool.slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
     let mut base = there.base(compared.plan.base_fields(there));
@@ -283,7 +286,7 @@ fn note(session: &Session, compared: &Compared, there: &There) -> Result {
 }
 
 /// Prints the complete result for programs.
-fn document(session: &Session, compared: &Compared, ended: Value) -> Result {
+fn document(session: &Session, compared: &PlanParts, ended: Value) -> Result {
     if !session.out.json {
         return Ok(());
     }
@@ -300,11 +303,11 @@ fn document(session: &Session, compared: &Compared, ended: Value) -> Result {
     let mut document = json!({
         "ok": true,
         "slug": compared.upload.tool.slug,
-        "host": told(session.client.base()),
+        "host": host_name(session.client.base()),
         "onto": compared.there.as_ref().map(|there| there.revision),
         "handler": handler,
         "changes": changes,
-        "kept": compared.plan.kept_rows(),
+        "kept": compared.plan.unchanged_rows(),
         "check": compared.check,
     });
     if let (Some(document), Value::Object(ended)) = (document.as_object_mut(), ended) {

@@ -4,16 +4,16 @@
 //! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
 //! load, the previous version keeps serving.
 
-mod bench;
 mod envfile;
+mod folder_lock;
 mod keys;
-mod known;
-mod place;
-mod publishes;
-mod round;
+mod last_upload;
+mod publisher;
+mod reporter;
+mod save_cycle;
 mod stream;
-mod tell;
 mod watch;
+mod workspace;
 
 use std::{
     env,
@@ -30,28 +30,28 @@ use tollhouse_capability::secret;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use self::{
-    bench::Bench,
-    keys::{Key, Keys},
-    place::Held,
-    publishes::Publishes,
-    tell::Teller,
-    watch::Watched,
+    folder_lock::FolderLock,
+    keys::{KeyCommand, RawKeys},
+    publisher::Publisher,
+    reporter::Reporter,
+    watch::FolderWatcher,
+    workspace::Workspace,
 };
 use super::{
     base::{
-        client::{Client, Who},
+        client::{Client, CredentialChoice},
         credentials::Credentials,
         error::{Error, Result},
-        folder::{Folder, State},
-        follow::nobody_reads,
-        global::Global,
-        out::Out,
-        places,
+        follow::is_reader_gone,
+        global::GlobalArgs,
+        output::Output,
+        private_files,
         profile::Profile,
         session::Session,
+        tool_state::{Folder, State},
     },
-    local::{Local, Port},
-    pay::keyfile,
+    local::{LocalHost, Port},
+    pay::key_file,
 };
 
 /// The default port, if it is free.
@@ -84,7 +84,7 @@ fn dollars(text: &str) -> std::result::Result<MicroUsd, String> {
     serde_json::from_value(serde_json::Value::Number(number)).map_err(|error| error.to_string())
 }
 
-pub(crate) async fn run(global: &Global, args: Args) -> Result {
+pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
     let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
     if !folder.join("tool.json").is_file() {
@@ -95,16 +95,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     // Handle signals from here on, so that nothing is left behind.
     let (mut terminate, mut interrupt, mut hangup) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
-    let mut held = Held::take(&folder)?;
+    let mut held = FolderLock::take(&folder)?;
     let port = args.port.map_or(Port::Rather(PORT), Port::Given);
     let data = folder.join(".tollhouse/dev");
-    let started = Local::start(&data, args.worker.clone(), port).await;
+    let started = LocalHost::start(&data, args.worker.clone(), port).await;
     let again = |error: Error| error.hint(format!("if its data are damaged, or of another release: rm -r {}", data.display()));
     let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
     fund(&host, &folder).await?;
-    held.tell(&host.url)?;
-    let teller = Teller::new(Out::new(global.json));
-    let bench = Bench {
+    held.announce(&host.url)?;
+    let teller = Reporter::new(Output::new(global.json));
+    let fixture = Workspace {
         folder: folder.clone(),
         price: args.price,
         env: args.env.clone(),
@@ -114,11 +114,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
         known: Mutex::default(),
     };
     let ended = tokio::select! {
-        ended = serve(bench) => ended,
+        ended = serve(fixture) => ended,
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
-        () = nobody_reads() => Ok(()),
+        () = is_reader_gone() => Ok(()),
     };
     drop(held);
     if let Some(host) = Arc::into_inner(host) {
@@ -133,7 +133,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
 /// # Errors
 ///
 /// The session cannot be opened.
-pub(super) fn session(global: &Global) -> Result<Option<Session>> {
+pub(super) fn session(global: &GlobalArgs) -> Result<Option<Session>> {
     served(global, |_| Ok(Credentials::default()))
 }
 
@@ -143,19 +143,19 @@ pub(super) fn session(global: &Global) -> Result<Option<Session>> {
 /// # Errors
 ///
 /// The session cannot be opened.
-pub(super) fn owners_session(global: &Global) -> Result<Option<Session>> {
+pub(super) fn owners_session(global: &GlobalArgs) -> Result<Option<Session>> {
     served(global, |folder| {
-        let token = places::read_private(&folder.join(".tollhouse/dev/admin-token"))?;
+        let token = private_files::read_private(&folder.join(".tollhouse/dev/admin-token"))?;
         Ok(token.map(|token| Credentials::admin(token.trim().to_owned().into())).unwrap_or_default())
     })
 }
 
-fn served(global: &Global, credentials: impl FnOnce(&Path) -> Result<Credentials>) -> Result<Option<Session>> {
+fn served(global: &GlobalArgs, credentials: impl FnOnce(&Path) -> Result<Credentials>) -> Result<Option<Session>> {
     // An explicit choice takes precedence.
     if global.url.is_some() || global.profile.is_some() {
         return Ok(None);
     }
-    let Some((path, url)) = place::here() else { return Ok(None) };
+    let Some((path, url)) = folder_lock::here() else { return Ok(None) };
     let client = Client::new(url.clone(), credentials(&path)?, global.role, global.plain_http)?;
     let profile = Profile { key_file: Some(key_file(&path)), ..Profile::of(url.clone()) };
     // The tool is the one in `tool.json`, wherever the folder was published before.
@@ -163,12 +163,12 @@ fn served(global: &Global, credentials: impl FnOnce(&Path) -> Result<Credentials
         Some(slug) => Some(Folder { path, state: State { slug, host: url, revision: 0 } }),
         None => Folder::here()?,
     };
-    Ok(Some(Session { out: Out::new(global.json), client, name: None, is_kept: false, profile, folder }))
+    Ok(Some(Session { out: Output::new(global.json), client, name: None, is_stored: false, profile, folder }))
 }
 
 /// Returns the slug in a folder's `tool.json`.
 fn slug_in(folder: &Path) -> Option<Slug> {
-    let text = places::read(&folder.join("tool.json")).ok()??;
+    let text = private_files::read(&folder.join("tool.json")).ok()??;
     serde_json::from_str::<serde_json::Value>(&text).ok()?["slug"].as_str()?.parse().ok()
 }
 
@@ -180,35 +180,35 @@ fn key_file(folder: &Path) -> PathBuf {
 const PURSE: u64 = 10_000_000;
 
 /// Ensures that there is a key with play money.
-async fn fund(host: &Local, folder: &Path) -> Result {
+async fn fund(host: &LocalHost, folder: &Path) -> Result {
     let path = key_file(folder);
-    let key = if path.exists() { keyfile::read(&path)? } else { keyfile::create(&path)? };
+    let key = if path.exists() { key_file::read(&path)? } else { key_file::create(&path)? };
     let address = key.address().to_string();
-    let faucet = || host.client.get(&["dev", "faucet"]).by(Who::Everyone).query("address", &address);
+    let faucet = || host.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", &address);
     let has = faucet().send().await?.body["balanceUsd"].as_f64().unwrap_or_default();
     if has * 1e6 < PURSE as f64 {
-        let wanted = json!({ "address": address, "amountUsd": MicroUsd(PURSE) });
-        host.client.post(&["dev", "faucet"]).by(Who::Everyone).json(&wanted).send().await?;
+        let requested = json!({ "address": address, "amountUsd": MicroUsd(PURSE) });
+        host.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&requested).send().await?;
     }
     Ok(())
 }
 
 /// Publishes saves and reports events until the user ends it.
-async fn serve(bench: Bench) -> Result {
-    let bench = Arc::new(bench);
-    let (mut watch, mut keys) = (Watched::of(&bench.folder, bench.env.as_deref()), Keys::read());
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let mut publishes = Publishes::new(Arc::clone(&bench), tell);
+async fn serve(fixture: Workspace) -> Result {
+    let fixture = Arc::new(fixture);
+    let (mut watch, mut keys) = (FolderWatcher::of(&fixture.folder, fixture.env.as_deref()), RawKeys::read());
+    let (report, mut reported) = mpsc::unbounded_channel();
+    let mut publishes = Publisher::new(Arc::clone(&fixture), report);
     publishes.begin();
     loop {
         tokio::select! {
             () = watch.changed() => publishes.begin(),
-            Some(ended) = told.recv() => publishes.ended(ended, &watch, &keys)?,
+            Some(ended) = reported.recv() => publishes.ended(ended, &watch, &keys)?,
             Some(key) = keys.next() => match key {
-                Key::Call => publishes.call(),
-                Key::Cases => publishes.begin_cases(),
-                Key::Open => publishes.open().await?,
-                Key::Quit => return Ok(()),
+                KeyCommand::Call => publishes.call(),
+                KeyCommand::Cases => publishes.start_cases(),
+                KeyCommand::Open => publishes.open().await?,
+                KeyCommand::Quit => return Ok(()),
             },
             ended = publishes.followed() => ended?,
         }

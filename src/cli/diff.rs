@@ -5,13 +5,13 @@ use similar::TextDiff;
 
 use super::{
     base::{
-        address::told,
+        address::host_name,
         error::{Error, Result},
         session::Session,
-        words::text,
+        text::text,
     },
-    deploy::{Compared, compare},
-    plan::{There, lines},
+    deploy::{PlanParts, compare},
+    plan::{RemoteEndpoint, lines},
     tool::upload::{self, Upload},
 };
 
@@ -22,13 +22,13 @@ pub(crate) struct Args {}
 pub(crate) async fn run(session: &Session, _: Args) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let slug = upload.tool.slug.clone();
-    let there = There::read(session, &slug).await?;
+    let there = RemoteEndpoint::read(session, &slug).await?;
     let there =
         there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
     // Compare everything, whoever changed it.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
-    let Compared { there, plan, check, .. } = &compared;
+    let PlanParts { there, plan, check, .. } = &compared;
     let revision = there.as_ref().map(|there| there.revision);
     if session.out.json {
         let changes: Vec<_> =
@@ -36,16 +36,20 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
         return session.out.document(&json!({ "ok": true, "slug": slug, "revision": revision, "changes": changes, "handler": unified }));
     }
     if plan.is_empty() {
-        session.out.note(&format!("{slug} is on {} as it is here, revision {}", told(session.client.base()), revision.unwrap_or_default()));
+        session.out.note(&format!(
+            "{slug} is on {} as it is here, revision {}",
+            host_name(session.client.base()),
+            revision.unwrap_or_default()
+        ));
         return Ok(());
     }
-    let head = format!("{slug} on {} (revision {}) → this folder\n", told(session.client.base()), revision.unwrap_or_default());
+    let head = format!("{slug} on {} (revision {}) → this folder\n", host_name(session.client.base()), revision.unwrap_or_default());
     session.out.text(&format!("{head}{}", lines(&plan.rows(check, None))))?;
     unified.map_or(Ok(()), |unified| session.out.copy(&unified))
 }
 
 /// Formats the difference of the handlers as a unified diff.
-fn unified(compared: &Compared) -> Option<String> {
+fn unified(compared: &PlanParts) -> Option<String> {
     let (before, after) = compared.sources.as_ref()?;
     let file = compared.upload.tool.handler_file();
     let revision = compared.there.as_ref().map_or(0, |there| there.revision);

@@ -11,14 +11,14 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollhouse_app::App;
-use tollhouse_base::causes::in_full;
+use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::secret;
 use tollhouse_config::{self as config, Flags};
 use tollhouse_telemetry::log::{JsonLines, LogFormat};
 
 use crate::{
-    base::out::Out,
-    operator::{check, doctor, ledger, mend, save, verify},
+    base::output::Output,
+    operator::{backup_cmd, check, doctor, ledger, store_admin, verify},
 };
 
 /// A host for paid JavaScript tools.
@@ -52,9 +52,9 @@ enum Command {
     #[command(subcommand)]
     Store(Store),
     /// Writes all rows of a host, which may run, to a file, as they stand at one moment; and the contents of its files beside.
-    Backup(Box<save::BackupArgs>),
+    Backup(Box<backup_cmd::BackupArgs>),
     /// Fills the empty store of a host that does not run from a backup.
-    Restore(Box<save::RestoreArgs>),
+    Restore(Box<backup_cmd::RestoreArgs>),
     /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
     Doctor(Box<doctor::Args>),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
@@ -72,15 +72,15 @@ enum Ledger {
 #[derive(Subcommand)]
 enum Store {
     /// Says what the store holds, what is damaged in it, and what does not agree: contents with hashes, indexes with tables, the ledger's sums.
-    Check(Box<mend::CheckArgs>),
+    Check(Box<store_admin::CheckArgs>),
     /// Makes the store of a stopped host anew, as small as its rows.
-    Compact(Box<mend::CheckArgs>),
+    Compact(Box<store_admin::CheckArgs>),
     /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
-    Repair(mend::RepairArgs),
+    Repair(store_admin::RepairArgs),
     /// Moves the rows from the data folder to a database, while the host serves.
-    Migrate(save::MigrateArgs),
+    Migrate(backup_cmd::MigrateArgs),
     /// Has a stopped host serve the rows of its data folder again, as they were when they moved.
-    Stay(save::StayArgs),
+    Stay(backup_cmd::StayArgs),
 }
 
 /// Builds the whole command line.
@@ -92,17 +92,18 @@ fn whole() -> clap::Command {
 #[must_use]
 pub fn main() -> ExitCode {
     let command = whole();
-    if let Some(ended) = check::if_asked(&command) {
+    if let Some(ended) = check::run_if_requested(&command) {
         return ended;
     }
-    let misread = |error| crate::end(Err(crate::misread(&command, error)), &crate::Global { json: true, ..crate::Global::default() });
+    let misread =
+        |error| crate::end(Err(crate::usage_error(&command, error)), &crate::GlobalArgs { json: true, ..crate::GlobalArgs::default() });
     let given = match config::without_empty(command.clone()).try_get_matches() {
         Ok(given) => given,
         Err(error) => return misread(error),
     };
-    let global = crate::Global::of(&given);
-    if let Some(said) = config::said_aloud(&command, &given) {
-        return crate::end(Err(crate::base::error::Error::usage(said)), &global);
+    let global = crate::GlobalArgs::of(&given);
+    if let Some(message) = config::secret_on_command_line(&command, &given) {
+        return crate::end(Err(crate::base::error::Error::usage(message)), &global);
     }
     let read = match Cli::from_arg_matches(&given) {
         Ok(read) => read,
@@ -110,13 +111,13 @@ pub fn main() -> ExitCode {
     };
     match read.command {
         Command::Asks(command) => command.run(&global, whole),
-        Command::Serve { flags, config, .. } => match crate::Global::in_front(&given).none() {
+        Command::Serve { flags, config, .. } => match crate::GlobalArgs::in_front(&given).none() {
             Ok(()) => begin(*flags, &config),
             Err(error) => crate::end(Err(error), &global),
         },
         command => {
-            let front = crate::Global { json: global.json, ..crate::Global::in_front(&given) };
-            crate::end(front.here().and_then(|()| run(command, Out::new(front.json))), &front)
+            let front = crate::GlobalArgs { json: global.json, ..crate::GlobalArgs::in_front(&given) };
+            crate::end(front.here().and_then(|()| run(command, Output::new(front.json))), &front)
         }
     }
 }
@@ -134,17 +135,17 @@ fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
 }
 
 /// Runs a command on a host's stored data.
-fn run(command: Command, out: Out) -> crate::base::error::Result {
+fn run(command: Command, out: Output) -> crate::base::error::Result {
     let runtime = runtime()?;
     let ended = match command {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
-        Command::Store(Store::Check(args)) => runtime.block_on(mend::check(*args, out)),
-        Command::Store(Store::Compact(args)) => runtime.block_on(mend::compact(*args, out)),
-        Command::Store(Store::Repair(args)) => mend::repair(&args, out),
-        Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args, out)),
-        Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args, out)),
-        Command::Backup(args) => runtime.block_on(save::backup(*args, out)),
-        Command::Restore(args) => runtime.block_on(save::restore(*args, out)),
+        Command::Store(Store::Check(args)) => runtime.block_on(store_admin::check(*args, out)),
+        Command::Store(Store::Compact(args)) => runtime.block_on(store_admin::compact(*args, out)),
+        Command::Store(Store::Repair(args)) => store_admin::repair(&args, out),
+        Command::Store(Store::Migrate(args)) => runtime.block_on(backup_cmd::migrate(args, out)),
+        Command::Store(Store::Stay(args)) => runtime.block_on(backup_cmd::stay(args, out)),
+        Command::Backup(args) => runtime.block_on(backup_cmd::backup(*args, out)),
+        Command::Restore(args) => runtime.block_on(backup_cmd::restore(*args, out)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args, out)),
         Command::Serve { .. } | Command::Asks(_) => Ok(()),
@@ -177,7 +178,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log, settings.telemetry.log_format)
         .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
-    for name in config::misspelt(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
+    for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
     // Handle signals from here on: a host that is asked to end while it starts must complete what it has begun.
@@ -266,6 +267,6 @@ impl Signals {
 
 /// Prints an error with its causes in one sentence.
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    _ = writeln!(std::io::stderr(), "tollhouse: {}", in_full(error));
+    _ = writeln!(std::io::stderr(), "tollhouse: {}", full_message(error));
     ExitCode::FAILURE
 }

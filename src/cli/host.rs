@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use tollhouse_tool::Slug;
 
 use super::base::{
-    clean::{json_for_people, line},
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Exit, Result},
-    pages::{self, Paging},
+    paging::{self, PageArgs},
+    sanitize::{json_for_people, line},
     session::Session,
-    table::{Facts, Table},
-    words::{any, list, moment, text, usd},
+    table::{FactList, Table},
+    text::{any, list, moment, text, usd},
 };
 
 /// A host itself.
@@ -27,16 +27,16 @@ pub(crate) enum Host {
     /// The keys that its receipts are signed with.
     Keys,
     /// What the sandbox did for each endpoint since the process started (admins).
-    Runtime(Most),
+    Runtime(LimitArg),
     /// The accounts of the ledger, and whether they agree with what they are the sums of (admins).
-    Ledger(Paging),
+    Ledger(PageArgs),
     /// Scans builders' endpoints by the rules in force (admins).
     Rescan,
 }
 
 /// How many.
 #[derive(clap::Args)]
-pub(crate) struct Most {
+pub(crate) struct LimitArg {
     /// Most endpoints
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
@@ -95,18 +95,18 @@ pub(crate) struct RefundArgs {
 }
 
 pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
-    let open = |path: &'static [&'static str]| session.client.get(path).by(Who::Everyone).send();
+    let open = |path: &'static [&'static str]| session.client.get(path).by(CredentialChoice::Everyone).send();
     match command {
-        None | Some(Host::Health) => session.out.tell(&open(&["health"]).await?.body, health),
-        Some(Host::Ready) => session.out.tell(&open(&["health", "ready"]).await?.body, |_| "it takes calls\n".to_owned()),
+        None | Some(Host::Health) => session.out.print(&open(&["health"]).await?.body, health),
+        Some(Host::Ready) => session.out.print(&open(&["health", "ready"]).await?.body, |_| "it takes calls\n".to_owned()),
         Some(Host::Manifest) => document(session, &open(&["ai", "manifest"]).await?.body),
         Some(Host::Safety) => document(session, &open(&["ai", "content-safety", "policy"]).await?.body),
         Some(Host::Keys) => document(session, &open(&[".well-known", "jwks.json"]).await?.body),
-        Some(Host::Runtime(most)) => runtime(session, &most).await,
+        Some(Host::Runtime(max)) => runtime(session, &max).await,
         Some(Host::Ledger(paging)) => ledger(session, &paging).await,
         Some(Host::Rescan) => {
-            let answer = session.client.post(&["ai", "admin", "rescan"]).by(Who::Admin).send().await?.body;
-            session.out.tell(&answer, |answer| {
+            let answer = session.client.post(&["ai", "admin", "rescan"]).by(CredentialChoice::Admin).send().await?.body;
+            session.out.print(&answer, |answer| {
                 let found = &answer["rescan"];
                 format!(
                     "{} endpoints were scanned: {} wait for a review, {} are blocked\n",
@@ -119,11 +119,11 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
 
 /// Prints a document in full, because it has no shorter form.
 fn document(session: &Session, body: &Value) -> Result {
-    session.out.tell(body, |body| json_for_people(body) + "\n")
+    session.out.print(body, |body| json_for_people(body) + "\n")
 }
 
 fn health(health: &Value) -> String {
-    let mut facts = Facts::default();
+    let mut facts = FactList::default();
     facts.add("version", text(health, "version"));
     for accepted in list(health, "payment.accepts") {
         let asset = text(accepted, "asset.symbol");
@@ -141,8 +141,8 @@ fn health(health: &Value) -> String {
     facts.text()
 }
 
-async fn runtime(session: &Session, most: &Most) -> Result {
-    let answer = session.client.get(&["ai", "admin", "runtime"]).by(Who::Admin).query("limit", most.limit).send().await?.body;
+async fn runtime(session: &Session, max: &LimitArg) -> Result {
+    let answer = session.client.get(&["ai", "admin", "runtime"]).by(CredentialChoice::Admin).query("limit", max.limit).send().await?.body;
     if session.out.json {
         return session.out.document(&answer);
     }
@@ -156,8 +156,8 @@ async fn runtime(session: &Session, most: &Most) -> Result {
     session.out.table(&table, "nothing was called since the process started")
 }
 
-async fn ledger(session: &Session, paging: &Paging) -> Result {
-    let page = pages::read(paging, "accounts", || session.client.get(&["ai", "admin", "ledger"]).by(Who::Admin)).await?;
+async fn ledger(session: &Session, paging: &PageArgs) -> Result {
+    let page = paging::read(paging, "accounts", || session.client.get(&["ai", "admin", "ledger"]).by(CredentialChoice::Admin)).await?;
     if session.out.json {
         session.out.document(&page)?;
     } else {
@@ -167,18 +167,18 @@ async fn ledger(session: &Session, paging: &Paging) -> Result {
             table.row([text(one, "account"), &any(one, "balance"), text(one, "unit"), agrees]);
         }
         session.out.table(&table, "nothing has moved yet")?;
-        pages::rest(session.out, &page);
+        paging::rest(session.out, &page);
     }
     if page["agrees"] == false { Err(Error::refused("the ledger does not agree with what it is the sum of")) } else { Ok(()) }
 }
 
 pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
     let asking = if args.host {
-        session.client.get(&["ai", "admin", "metrics"]).by(Who::Admin)
+        session.client.get(&["ai", "admin", "metrics"]).by(CredentialChoice::Admin)
     } else {
         let slug = session.slug(args.slug)?;
         match args.public {
-            true => session.client.get(&["ai", "endpoints", slug.as_str(), "usage"]).by(Who::Everyone),
+            true => session.client.get(&["ai", "endpoints", slug.as_str(), "usage"]).by(CredentialChoice::Everyone),
             false => session.client.get(&["ai", "endpoints", slug.as_str(), "metrics"]),
         }
     };
@@ -216,10 +216,10 @@ fn with_calls<'b, 'v>(buckets: &'b [&'v Value]) -> &'b [&'v Value] {
 }
 
 pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
-    let answer = session.client.get(&["ai", "receipts", &args.id]).by(Who::Everyone).send().await?.body;
-    session.out.tell(&answer, |answer| {
+    let answer = session.client.get(&["ai", "receipts", &args.id]).by(CredentialChoice::Everyone).send().await?.body;
+    session.out.print(&answer, |answer| {
         let receipt = &answer["receipt"];
-        let mut facts = Facts::default();
+        let mut facts = FactList::default();
         for (name, member) in [("receipt", "receiptId"), ("tool", "slug"), ("kind", "kind"), ("payer", "payer"), ("network", "network")] {
             facts.add(name, text(receipt, member));
         }
@@ -234,9 +234,9 @@ pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
 }
 
 pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
-    let answer = session.client.get(&["ai", "payments", &args.id]).by(Who::Everyone).send().await?.body;
-    session.out.tell(&answer, |answer| {
-        let mut facts = Facts::default();
+    let answer = session.client.get(&["ai", "payments", &args.id]).by(CredentialChoice::Everyone).send().await?.body;
+    session.out.print(&answer, |answer| {
+        let mut facts = FactList::default();
         for (name, member) in [("payment", "paymentId"), ("state", "state"), ("receipt", "receiptId"), ("transaction", "transaction")] {
             facts.add(name, text(&answer["payment"], member));
         }
@@ -248,7 +248,7 @@ pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
 pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     if !args.yes {
         let amount = args.amount.map_or_else(|| "all that is left".to_owned(), |amount| format!("${amount}"));
-        super::base::prompt::insist(&format!("give back {amount} of {}?", line(&args.receipt)), "--yes")?;
+        super::base::prompt::require_terminal(&format!("give back {amount} of {}?", line(&args.receipt)), "--yes")?;
     }
     let mut draft = json!({ "receiptId": args.receipt });
     for (name, value) in [
@@ -260,7 +260,7 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
             draft[name] = value;
         }
     }
-    let asking = session.client.post(&["ai", "admin", "refunds"]).by(Who::Admin).json(&draft);
+    let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&draft);
     let asking = match &args.once {
         Some(key) => asking.header("idempotency-key", key),
         None => asking,
@@ -270,9 +270,9 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     };
     let flags = [("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")];
     let answer = asking.send().await.map_err(|error| lost(error).flags(&flags))?.body;
-    session
-        .out
-        .tell(&answer, |answer| format!("gave back {}; {} of it in all\n", usd(&answer["refund"], "amountUsd"), usd(answer, "refundedUsd")))
+    session.out.print(&answer, |answer| {
+        format!("gave back {}; {} of it in all\n", usd(&answer["refund"], "amountUsd"), usd(answer, "refundedUsd"))
+    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use tollhouse_tool::Slug;
 
 use super::{
     base::{
-        clean::line,
         error::{Error, Result},
-        out::Out,
+        output::Output,
+        sanitize::line,
     },
-    tool::scaffold::{self, File, Made},
+    tool::scaffold::{self, File, FileOutcome},
 };
 
 /// Arguments of `init`.
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 pub(crate) struct TypesArgs {}
 
-pub(crate) fn run(out: Out, args: Args) -> Result {
+pub(crate) fn run(out: Output, args: Args) -> Result {
     let here = env::current_dir()?;
     let copied = args.from.as_deref().and_then(|from| from.parse().ok());
     let (folder, slug) = match args.name.or(copied) {
@@ -55,7 +55,7 @@ pub(crate) fn run(out: Out, args: Args) -> Result {
         return Err(Error::refused(format!("`{}` is there already, and a tool has one handler", folder.join(other).display())));
     }
     let written = scaffold::write(&path, files, false)?;
-    tell(out, &folder, &written)?;
+    print(out, &folder, &written)?;
     if !out.json {
         let go = if folder.as_os_str().is_empty() { String::new() } else { format!("cd {} && ", folder.display()) };
         out.note(&format!("next: {go}tollhouse dev"));
@@ -63,19 +63,19 @@ pub(crate) fn run(out: Out, args: Args) -> Result {
     Ok(())
 }
 
-pub(crate) fn types(out: Out, _: &TypesArgs) -> Result {
+pub(crate) fn types(out: Output, _: &TypesArgs) -> Result {
     let folder = super::tool::upload::here()?;
     let written = scaffold::write(&folder, scaffold::types().into(), true)?;
-    tell(out, &PathBuf::new(), &written)
+    print(out, &PathBuf::new(), &written)
 }
 
-fn tell(out: Out, folder: &std::path::Path, written: &[(File, Made)]) -> Result {
+fn print(out: Output, folder: &std::path::Path, written: &[(File, FileOutcome)]) -> Result {
     let files: Vec<_> = written
         .iter()
-        .map(|(file, made)| json!({ "file": folder.join(file.name), "written": matches!(made, Made::New | Made::Anew), "what": made.told() }))
+        .map(|(file, made)| json!({ "file": folder.join(file.name), "written": matches!(made, FileOutcome::New | FileOutcome::Anew), "what": made.label() }))
         .collect();
-    out.tell(&json!({ "ok": true, "files": files }), |_| {
+    out.print(&json!({ "ok": true, "files": files }), |_| {
         let width = written.iter().map(|(file, _)| folder.join(file.name).as_os_str().len()).max().unwrap_or(0);
-        written.iter().map(|(file, made)| format!("{:width$}  {}\n", folder.join(file.name).display().to_string(), made.told())).collect()
+        written.iter().map(|(file, made)| format!("{:width$}  {}\n", folder.join(file.name).display().to_string(), made.label())).collect()
     })
 }

@@ -9,14 +9,14 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     base::{
-        client::Who,
+        client::CredentialChoice,
         error::{Error, Result},
         profile::Profile,
         session::Session,
     },
     pay::{
-        chain, keyfile,
-        means::Means,
+        chain, key_file,
+        limits::PaymentLimits,
         money::{dollars, usd},
     },
 };
@@ -25,14 +25,14 @@ use super::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    does: Does,
+    does: KeyAction,
     /// File of the key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
     #[arg(long, value_name = "FILE", global = true)]
     key_file: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand)]
-enum Does {
+enum KeyAction {
     /// Makes a key, in a file that is not there yet, and tells its address.
     New,
     /// Tells its address, and where it is.
@@ -47,32 +47,32 @@ enum Does {
     },
 }
 
-fn tell_address(session: &Session, address: &str, file: &Path) -> Result {
-    let told = json!({ "address": address, "file": file.display().to_string() });
-    session.out.tell(&told, |_| format!("{address}  in {}\n", file.display()))
+fn print_address(session: &Session, address: &str, file: &Path) -> Result {
+    let body = json!({ "address": address, "file": file.display().to_string() });
+    session.out.print(&body, |_| format!("{address}  in {}\n", file.display()))
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
-    let path = keyfile::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
-    if let Does::New = args.does {
-        let address = keyfile::create(&path)?.address().to_string();
-        return tell_address(session, &address, &path);
+    let path = key_file::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
+    if let KeyAction::New = args.does {
+        let address = key_file::create(&path)?.address().to_string();
+        return print_address(session, &address, &path);
     }
-    let address = keyfile::read(&path)?.address().to_string();
-    let means = Means::of(session.spends_as(), &session.profile, None)?;
+    let address = key_file::read(&path)?.address().to_string();
+    let means = PaymentLimits::of(session.spends_as(), &session.profile, None)?;
     match args.does {
-        Does::New => Ok(()),
-        Does::Show => tell_address(session, &address, &path),
-        Does::Balance => {
+        KeyAction::New => Ok(()),
+        KeyAction::Show => print_address(session, &address, &path),
+        KeyAction::Balance => {
             let token = means.token()?;
             let (balance, simulated) = balance(session, token, &address).await?;
-            let told = json!({
+            let body = json!({
                 "address": address, "balanceUsd": balance, "symbol": token.symbol, "network": token.network.caip2, "simulated": simulated,
             });
             let money = if simulated { " (simulated)" } else { "" };
-            session.out.tell(&told, |_| format!("{} {} on {}{money}  {address}\n", usd(balance), token.symbol, token.network.caip2))
+            session.out.print(&body, |_| format!("{} {} on {}{money}  {address}\n", usd(balance), token.symbol, token.network.caip2))
         }
-        Does::Fund { amount } => {
+        KeyAction::Fund { amount } => {
             let token = means.token()?;
             if !token.network.is_test {
                 return Err(Error::refused(format!(
@@ -80,10 +80,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
                     token.network.caip2, token.symbol
                 )));
             }
-            let wanted = json!({ "address": address, "amountUsd": amount, "network": token.network.caip2, "asset": token.address });
-            let asked = session.client.post(&["dev", "faucet"]).by(Who::Everyone).json(&wanted).send().await;
-            let answer = asked.map_err(|error| without_faucet(session, error))?;
-            session.out.tell(&answer.body, |answer| {
+            let requested = json!({ "address": address, "amountUsd": amount, "network": token.network.caip2, "asset": token.address });
+            let request = session.client.post(&["dev", "faucet"]).by(CredentialChoice::Everyone).json(&requested).send().await;
+            let answer = request.map_err(|error| without_faucet(session, error))?;
+            session.out.print(&answer.body, |answer| {
                 let has = answer["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());
                 let has = has.map(|has| format!(", has {}", usd(has))).unwrap_or_default();
                 format!("{address} was given {} (simulated){has}\n", usd(amount))
@@ -99,18 +99,18 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
         let worth = u128::try_from(atomic).ok().and_then(|atomic| token.worth(atomic));
         return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("it is more than can be counted"));
     }
-    let untold = || {
+    let unreported = || {
         let error = Error::refused(format!("what {address} has on {} cannot be told: nobody here sees that chain", token.network.caip2));
         error.hint("name a node of it as `rpc_url` of the profile in config.toml")
     };
     if !token.network.is_test {
-        return Err(untold());
+        return Err(unreported());
     }
-    let asked = session.client.get(&["dev", "faucet"]).by(Who::Everyone).query("address", address);
-    let asked = asked.query("network", token.network.caip2).query("asset", token.address).send().await;
-    let answer = match asked {
+    let request = session.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", address);
+    let request = request.query("network", token.network.caip2).query("asset", token.address).send().await;
+    let answer = match request {
         Ok(answer) => answer,
-        Err(error) if error.code() == "not_found" => return Err(untold()),
+        Err(error) if error.code() == "not_found" => return Err(unreported()),
         Err(error) => return Err(error),
     };
     let balance = answer.body["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());

@@ -10,6 +10,7 @@ mod call;
 mod change;
 mod check;
 mod completions;
+mod credential_lock;
 mod credits;
 mod deploy;
 mod dev;
@@ -17,14 +18,12 @@ mod diff;
 mod entry;
 mod host;
 mod init;
-mod keeping;
 mod key;
 mod list;
 mod local;
 mod login;
 mod logs;
-mod manual;
-mod misread;
+mod man_page;
 mod open;
 mod operator;
 mod pay;
@@ -40,6 +39,7 @@ mod settlements;
 mod show;
 pub(crate) mod tool;
 mod trial;
+mod usage_error;
 mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -49,20 +49,20 @@ use self::{
     base::{
         credentials,
         error::{Error, Result},
-        out::Out,
-        pages::{Back, Paging},
+        output::Output,
+        paging::{HistoryArgs, PageArgs},
         profile::{self, Config},
         session::Session,
     },
-    pay::keyfile,
+    pay::key_file,
 };
 pub(crate) use self::{
     base::{
         environment::NAMES,
-        global::{Global, given_to},
+        global::{GlobalArgs, given_to},
     },
-    misread::misread,
     secrets::Secrets,
+    usage_error::usage_error,
     whoami::{answers, known},
 };
 
@@ -96,7 +96,7 @@ pub(crate) enum Command {
     /// The versions that are kept of an endpoint's handler.
     Versions(show::VersionsArgs),
     /// Runs a version again that was published before.
-    Rollback(change::BackArgs),
+    Rollback(change::RollbackArgs),
     /// Has an endpoint take no calls.
     Pause(change::Args),
     /// Has it take calls again.
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     #[command(args_conflicts_with_subcommands = true)]
     Settlements {
         #[command(flatten)]
-        paging: Paging,
+        paging: PageArgs,
         #[command(subcommand)]
         command: Option<settlements::Settlements>,
     },
@@ -132,7 +132,7 @@ pub(crate) enum Command {
     #[command(args_conflicts_with_subcommands = true)]
     Payouts {
         #[command(flatten)]
-        back: Back,
+        back: HistoryArgs,
         #[command(subcommand)]
         command: Option<payouts::Payouts>,
     },
@@ -140,7 +140,7 @@ pub(crate) enum Command {
     #[command(args_conflicts_with_subcommands = true)]
     Credits {
         #[command(flatten)]
-        back: Back,
+        back: HistoryArgs,
         #[command(subcommand)]
         command: Option<credits::Credits>,
     },
@@ -148,7 +148,7 @@ pub(crate) enum Command {
     #[command(args_conflicts_with_subcommands = true)]
     Reviews {
         #[command(flatten)]
-        back: Back,
+        back: HistoryArgs,
         #[command(subcommand)]
         command: Option<reviews::Reviews>,
     },
@@ -185,7 +185,7 @@ pub(crate) enum Command {
     Completions(completions::Args),
     /// Writes the manual pages of all commands into a folder.
     #[command(hide = true)]
-    Man(manual::Args),
+    Man(man_page::Args),
 }
 
 /// Commands that use no host and print no document.
@@ -199,23 +199,23 @@ pub(crate) fn asking() -> Vec<String> {
 
 impl Command {
     /// Runs the command. `whole` builds the whole command line, for completions and manuals.
-    pub(crate) fn run(self, global: &Global, whole: fn() -> clap::Command) -> ExitCode {
+    pub(crate) fn run(self, global: &GlobalArgs, whole: fn() -> clap::Command) -> ExitCode {
         let ended = match self {
-            Self::Init(args) => global.here().and_then(|()| init::run(Out::new(global.json), args)),
-            Self::Types(args) => global.here().and_then(|()| init::types(Out::new(global.json), &args)),
+            Self::Init(args) => global.here().and_then(|()| init::run(Output::new(global.json), args)),
+            Self::Types(args) => global.here().and_then(|()| init::types(Output::new(global.json), &args)),
             Self::Check(args) => working(check::run(global, args)).flatten(),
             Self::Dev(args) => global.here().and_then(|()| working(dev::run(global, args)).flatten()),
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
-            Self::Man(args) => global.none().and_then(|()| manual::run(&args, whole())),
+            Self::Man(args) => global.none().and_then(|()| man_page::run(&args, whole())),
             Self::Secrets(Secrets::Rotate(args)) if !global.names_a_host() => {
-                working(crate::operator::rotate::run(args, Out::new(global.json))).and_then(|ended| ended.map_err(Error::from))
+                working(crate::operator::rotate::run(args, Output::new(global.json))).and_then(|ended| ended.map_err(Error::from))
             }
             other => waiting(other.ask(global)).flatten(),
         };
         end(ended, global)
     }
 
-    async fn ask(self, global: &Global) -> Result {
+    async fn ask(self, global: &GlobalArgs) -> Result {
         let session = match &self {
             Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             // If a tool is named, another host may have it too.
@@ -267,8 +267,8 @@ impl Command {
 }
 
 /// Runs a command that uses a host. It mostly waits, so one thread is enough.
-fn waiting<T>(asked: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked))
+fn waiting<T>(request: impl Future<Output = T>) -> Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(request))
 }
 
 /// Runs work of a host itself, on all threads.
@@ -288,8 +288,8 @@ pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String
     named.map(|name| config.named(name)).transpose()?;
     let usual = named.or(config.usual().map(|(name, _)| name)).map(str::to_owned);
     let of_all = config.all().filter(|(name, _)| named.is_none_or(|named| named == *name));
-    let keys = of_all.map(|(name, profile)| (Some(name.to_owned()), keyfile::path(None, profile.key_file.as_deref())));
-    let shared = named.is_none().then(|| (usual.clone(), keyfile::path(None, None)));
+    let keys = of_all.map(|(name, profile)| (Some(name.to_owned()), key_file::path(None, profile.key_file.as_deref())));
+    let shared = named.is_none().then(|| (usual.clone(), key_file::path(None, None)));
     let all = [(usual, credentials::file())].into_iter().chain(shared).chain(keys);
     let mut files: Vec<_> = all.filter_map(|(profile, file)| Some((profile, file.ok()?))).collect();
     // If several profiles share a file, report the first.
@@ -299,11 +299,11 @@ pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String
 }
 
 /// Prints a command's error, if any, and returns its exit code.
-pub(crate) fn end(ended: Result, global: &Global) -> ExitCode {
+pub(crate) fn end(ended: Result, global: &GlobalArgs) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error.tell(global.json);
+            error.report(global.json);
             ExitCode::from(error.status())
         }
     }

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::base::{
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Result},
-    pages::{self, Paging},
+    paging::{self, PageArgs},
     session::Session,
     table::Table,
-    words::{any, call_price, moment, text},
+    text::{any, call_price, moment, text},
 };
 
 /// Arguments of `list`.
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     sort: Option<String>,
     #[command(flatten)]
-    paging: Paging,
+    paging: PageArgs,
 }
 
 impl Args {
@@ -71,24 +71,25 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     if args.all || args.owner.is_some() {
         let ask = || {
-            let asking = client.get(&["ai", "admin", "endpoints"]).by(Who::Admin);
+            let asking = client.get(&["ai", "admin", "endpoints"]).by(CredentialChoice::Admin);
             asking.query_opt("owner", args.owner.as_ref()).query_opt("state", args.state.as_ref())
         };
-        return owned(session, &pages::read(&args.paging, "endpoints", ask).await?);
+        return owned(session, &paging::read(&args.paging, "endpoints", ask).await?);
     }
-    if !args.asks_what_is_offered() && (managed || client.credential(Who::Anyone)?.is_some()) {
+    if !args.asks_what_is_offered() && (managed || client.credential(CredentialChoice::Anyone)?.is_some()) {
         let ask = || client.get(&["ai", "builders", "endpoints"]).query_opt("state", args.state.as_ref());
-        return owned(session, &pages::read(&args.paging, "endpoints", ask).await?);
+        return owned(session, &paging::read(&args.paging, "endpoints", ask).await?);
     }
     let price = if args.free { Some("free") } else { args.paid.then_some("paid") };
     let ask = || {
-        let mut asking = client.get(&["ai", "endpoints"]).by(Who::Everyone).query_opt("q", args.search.as_ref()).query_opt("price", price);
+        let mut asking =
+            client.get(&["ai", "endpoints"]).by(CredentialChoice::Everyone).query_opt("q", args.search.as_ref()).query_opt("price", price);
         for tag in &args.tag {
             asking = asking.query("tag", tag);
         }
         asking.query_opt("maxPriceUsd", args.max_price.as_ref()).query_opt("sort", args.sort.as_ref())
     };
-    offered(session, &pages::read(&args.paging, "endpoints", ask).await?)
+    offered(session, &paging::read(&args.paging, "endpoints", ask).await?)
 }
 
 fn owned(session: &Session, page: &Value) -> Result {
@@ -96,12 +97,12 @@ fn owned(session: &Session, page: &Value) -> Result {
         return session.out.document(page);
     }
     let mut table = Table::new(&["slug", "state", ">price", ">rev", "changed", "title"]);
-    for one in super::base::words::list(page, "endpoints") {
+    for one in super::base::text::list(page, "endpoints") {
         let changed = moment(one, "updatedAt");
         table.row([text(one, "slug"), text(one, "state"), &call_price(one), &any(one, "revision"), &changed, text(one, "title")]);
     }
     session.out.table(&table, "there is no endpoint yet: tollhouse init, and tollhouse deploy")?;
-    pages::rest(session.out, page);
+    paging::rest(session.out, page);
     Ok(())
 }
 
@@ -110,11 +111,11 @@ fn offered(session: &Session, page: &Value) -> Result {
         return session.out.document(page);
     }
     let mut table = Table::new(&["slug", ">price", ">calls 30 d", "builder", "title"]);
-    for one in super::base::words::list(page, "endpoints") {
+    for one in super::base::text::list(page, "endpoints") {
         let by = text(one, "builder.name");
         table.row([text(one, "slug"), &call_price(one), &any(one, "usage.calls30d"), by, text(one, "title")]);
     }
     session.out.table(&table, "nothing that is offered here fits")?;
-    pages::rest(session.out, page);
+    paging::rest(session.out, page);
     Ok(())
 }

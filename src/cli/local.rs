@@ -11,8 +11,8 @@ use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tollhouse_app::App;
-use tollhouse_base::causes::in_full;
-use tollhouse_capability::guard::Recorded;
+use tollhouse_base::error_chain::full_message;
+use tollhouse_capability::guard::RecordedAnswers;
 use tollhouse_config::{Flags, Settings};
 
 use super::{
@@ -21,9 +21,9 @@ use super::{
         client::Client,
         credentials::Credentials,
         error::{Error, Result},
-        places,
+        private_files,
     },
-    tool::wanted::{FIELDS, default},
+    tool::changes::{FIELDS, default},
 };
 
 /// How long running calls may take to complete at shutdown.
@@ -32,7 +32,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 const TRIES: u32 = 8;
 
 /// A host that runs in this process.
-pub(crate) struct Local {
+pub(crate) struct LocalHost {
     app: Arc<App>,
     serving: JoinHandle<()>,
     /// A client with admin credentials.
@@ -40,7 +40,7 @@ pub(crate) struct Local {
     pub(crate) url: String,
 }
 
-impl Local {
+impl LocalHost {
     /// Starts a host on loopback with its data in a folder, without tools.
     ///
     /// # Errors
@@ -52,9 +52,9 @@ impl Local {
         let address = listener.local_addr()?;
         let url = format!("http://{address}");
         let started = App::start(&settings, url.clone()).await;
-        let app = started.map_err(|error| Error::refused(format!("the host of this folder does not start: {}", in_full(&error))))?;
+        let app = started.map_err(|error| Error::refused(format!("the host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
-        let token = places::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` is not there", token.display())))?;
+        let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` is not there", token.display())))?;
         let base = Url::parse(&url).map_err(|error| Error::refused(error.to_string()))?;
         let client = Client::new(base, Credentials::admin(token.trim().to_owned().into()), None, false)?;
         let serving = Arc::clone(&app);
@@ -78,9 +78,9 @@ impl Local {
         let slug = body.get("slug").and_then(Value::as_str).unwrap_or_default();
         let mut whole = body.clone();
         for field in FIELDS {
-            let said = default(field);
-            if !said.is_null() {
-                whole.entry(field).or_insert(said);
+            let message = default(field);
+            if !message.is_null() {
+                whole.entry(field).or_insert(message);
             }
         }
         let mut patch = whole.clone();
@@ -89,7 +89,7 @@ impl Local {
         }
         let mut tries = 0;
         let changed = loop {
-            match self.put_onto(slug, &whole, &patch).await {
+            match self.publish_to(slug, &whole, &patch).await {
                 // An aborted earlier change may have completed meanwhile. The last one must win.
                 Err(error) if matches!(error.code(), "revision_changed" | "slug_taken" | "unknown_endpoint") && tries < TRIES => tries += 1,
                 ended => break ended?,
@@ -102,7 +102,7 @@ impl Local {
     }
 
     /// Applies the change to the state that exists now, and fails if that has changed.
-    async fn put_onto(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<Answer> {
+    async fn publish_to(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<Answer> {
         let there = match self.client.get(&["ai", "endpoints", slug]).send().await {
             Ok(answer) => Some(answer),
             Err(error) if error.code() == "unknown_endpoint" => None,
@@ -116,9 +116,9 @@ impl Local {
             }
             Some(_) => {
                 // Check the new tool before the existing one is removed.
-                let mut anew = whole.clone();
-                anew.shift_remove("slug");
-                self.client.post(&["ai", "endpoints", "check"]).upload(&anew).send().await?;
+                let mut again = whole.clone();
+                again.shift_remove("slug");
+                self.client.post(&["ai", "endpoints", "check"]).upload(&again).send().await?;
                 self.remove(slug).await?;
                 create().await
             }
@@ -143,8 +143,8 @@ impl Local {
     /// # Errors
     ///
     /// Errors of the store.
-    pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result {
-        self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(in_full(&error)))
+    pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<RecordedAnswers>>) -> Result {
+        self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(full_message(&error)))
     }
 
     /// Sets a secret of a tool.
@@ -184,11 +184,11 @@ impl Port {
 /// Returns settings that are independent of this machine's own: no file, no variables.
 fn settings(data: &Path, worker: Option<PathBuf>) -> Result<Settings> {
     let tools = data.join("no-tools");
-    places::make_folder(&tools)?;
+    private_files::make_folder(&tools)?;
     let mut flags = Flags::default();
     flags.host.data = Some(data.to_owned());
     flags.catalog.tools = Some(tools);
     flags.sandbox.worker = worker;
     flags.sandbox.sandbox_spares = Some(2);
-    flags.resolve().map_err(|error| Error::refused(in_full(&error)))
+    flags.resolve().map_err(|error| Error::refused(full_message(&error)))
 }

@@ -3,22 +3,22 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 use zeroize::Zeroizing;
 
 use super::{
     base::{
-        address::told,
+        address::host_name,
         client::Client,
-        credentials::{self, Credentials, Kept},
+        credentials::{self, CredentialFile, Credentials},
         error::{Error, Exit, Result},
-        global::{Global, Role},
-        places,
+        global::{GlobalArgs, Role},
+        private_files,
         profile::{self, Config},
         prompt,
         session::Session,
     },
-    keeping::Keeping,
+    credential_lock::CredentialLock,
     whoami,
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct OutArgs {
     all: bool,
 }
 
-pub(crate) async fn login(session: Session, global: &Global, args: Args) -> Result {
+pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> Result {
     let url = session.client.base().clone();
     let config = Config::read(&profile::file()?)?;
     let name = session.name.clone().unwrap_or_else(|| config.new_name(&url));
@@ -46,28 +46,28 @@ pub(crate) async fn login(session: Session, global: &Global, args: Args) -> Resu
         && known.url != session.profile.url
     {
         let file = profile::file()?;
-        let error = Error::usage(format!("the profile `{name}` is of {}, and not of {}", told(&known.url), told(&url)));
+        let error = Error::usage(format!("the profile `{name}` is of {}, and not of {}", host_name(&known.url), host_name(&url)));
         return Err(error.hint(format!("name another one with --profile, or change it in {}", file.display())));
     }
     let credential = match &args.credential_file {
         Some(file) => in_file(file)?,
-        None => prompt::hidden(&format!("builder key, admin token or developer credit for {}", told(&url)), "--credential-file FILE")?,
+        None => prompt::hidden(&format!("builder key, admin token or developer credit for {}", host_name(&url)), "--credential-file FILE")?,
     };
     let role = global.role.unwrap_or_else(|| Role::of(credential.expose()));
     let client = Client::new(url.clone(), Credentials::only(role, credential.clone()), Some(role), global.plain_http)?;
-    let session = Session { client, name: Some(name.clone()), is_kept: true, ..session };
+    let session = Session { client, name: Some(name.clone()), is_stored: true, ..session };
     let known = whoami::ask(&session, role).await?;
-    Keeping::at(&session, name.clone())?.keep(&url, role, credential)?;
-    let answer = json!({ "url": told(&url), "profile": name, "role": role.what(), "known": known });
-    session.out.tell(&answer, |_| {
+    CredentialLock::at(&session, name.clone())?.keep(&url, role, credential)?;
+    let answer = json!({ "url": host_name(&url), "profile": name, "role": role.what(), "known": known });
+    session.out.print(&answer, |_| {
         let who = known["name"].as_str().or(known["label"].as_str()).filter(|name| !name.is_empty());
-        let who = who.map(|name| format!(" ({})", super::base::clean::line(name))).unwrap_or_default();
-        format!("{} of {} is kept for profile {name}{who}\n", role.what(), told(&url))
+        let who = who.map(|name| format!(" ({})", super::base::sanitize::line(name))).unwrap_or_default();
+        format!("{} of {} is kept for profile {name}{who}\n", role.what(), host_name(&url))
     })
 }
 
-fn in_file(file: &std::path::Path) -> Result<Hidden> {
-    let text = places::read(file)?.map(Zeroizing::new);
+fn in_file(file: &std::path::Path) -> Result<HiddenValue> {
+    let text = private_files::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
     let credential = text.trim();
     if credential.is_empty() {
@@ -76,19 +76,19 @@ fn in_file(file: &std::path::Path) -> Result<Hidden> {
     Ok(credential.to_owned().into())
 }
 
-pub(crate) fn logout(session: &Session, global: &Global, args: &OutArgs) -> Result {
-    let _alone = places::lock(&places::config()?)?;
+pub(crate) fn logout(session: &Session, global: &GlobalArgs, args: &OutArgs) -> Result {
+    let _alone = private_files::lock(&private_files::config()?)?;
     let file = credentials::file()?;
-    let mut kept = Kept::read(&file)?;
+    let mut stored = CredentialFile::read(&file)?;
     let forgotten = if args.all {
-        kept.forget_all()
+        stored.forget_all()
     } else {
         let name = session.name.as_ref().ok_or_else(|| Error::new(Exit::Credential, format!("nothing is kept for {}", session.host())))?;
-        kept.forget(name, global.role)
+        stored.forget(name, global.role)
     };
     if forgotten {
-        kept.write(&file)?;
+        stored.write(&file)?;
     }
     let what = if forgotten { "forgotten; on the host it is as good as before" } else { "nothing was kept" };
-    session.out.tell(&json!({ "forgotten": forgotten }), |_| format!("{what}\n"))
+    session.out.print(&json!({ "forgotten": forgotten }), |_| format!("{what}\n"))
 }

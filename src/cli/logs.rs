@@ -8,16 +8,16 @@ use tollhouse_tool::Slug;
 use super::{
     base::{
         changed::short,
-        clean::{self, block, line},
-        client::Asking,
+        client::PendingRequest,
         error::{Error, Result},
         follow::follow,
-        out::{Out, Paint},
-        pages::{self, Paging, Wanted},
+        output::{Output, Style},
+        paging::{self, EntryAction, PageArgs},
+        sanitize::{self, block, line},
         session::Session,
-        words::{any, clock, list, price, text},
+        text::{any, clock, list, price, text},
     },
-    tool::{map, place::Place},
+    tool::{position::FilePosition, source_map},
     trial::stack,
 };
 
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     call: Option<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: ReadMode,
 }
 
 /// Arguments of `calls`.
@@ -48,9 +48,9 @@ pub(crate) struct CallsArgs {
     #[arg(long, value_name = "ID")]
     call: Option<CallId>,
     #[command(flatten)]
-    until: Until,
+    until: UntilArgs,
     #[command(flatten)]
-    reading: Reading,
+    reading: ReadMode,
 }
 
 /// Arguments of `events`.
@@ -68,9 +68,9 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "ID")]
     builder: Option<String>,
     #[command(flatten)]
-    until: Until,
+    until: UntilArgs,
     #[command(flatten)]
-    reading: Reading,
+    reading: ReadMode,
 }
 
 impl Args {
@@ -89,7 +89,7 @@ impl CallsArgs {
 
 /// Up to when.
 #[derive(clap::Args)]
-struct Until {
+struct UntilArgs {
     /// Up to when, such as `1h` ago or `2026-11-22`
     #[arg(long, value_name = "WHEN", conflicts_with = "follow")]
     until: Option<String>,
@@ -97,7 +97,7 @@ struct Until {
 
 /// How it is read.
 #[derive(clap::Args)]
-struct Reading {
+struct ReadMode {
     /// Go on with what happens, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
@@ -108,14 +108,14 @@ struct Reading {
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     grep: Option<Regex>,
     #[command(flatten)]
-    paging: Paging,
+    paging: PageArgs,
 }
 
 /// Maximum size of a pattern's automaton, in bytes.
-const MOST_PATTERN: usize = 1 << 20;
+const MAX_PATTERN: usize = 1 << 20;
 
 fn pattern(text: &str) -> std::result::Result<Regex, String> {
-    RegexBuilder::new(text).case_insensitive(true).size_limit(MOST_PATTERN).build().map_err(|error| error.to_string())
+    RegexBuilder::new(text).case_insensitive(true).size_limit(MAX_PATTERN).build().map_err(|error| error.to_string())
 }
 
 pub(crate) async fn logs(session: &Session, args: Args) -> Result {
@@ -126,12 +126,12 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
     };
     // Show stack locations in the folder's own files instead of the published ones.
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
-    let told = |out: Out, entry: &Value| {
+    let describe = |out: Output, entry: &Value| {
         let line = log_line(out, entry);
-        folder.map_or(line.clone(), |folder| map::told(folder, &line))
+        folder.map_or(line.clone(), |folder| source_map::rewrite_path(folder, &line))
     };
-    let place = |entry: &Value| map::first_own(folder?, &stack(entry)?);
-    args.reading.read(session.out, List { name: "logs", call: None }, ask, Telling { told, place }).await
+    let position = |entry: &Value| source_map::first_own(folder?, &stack(entry)?);
+    args.reading.read(session.out, List { name: "logs", call: None }, ask, EntryFormat { format: describe, position }).await
 }
 
 pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
@@ -141,9 +141,16 @@ pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
         asking.query_opt("outcome", args.outcome.as_ref()).query_opt("until", args.until.until.as_ref())
     };
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
-    let place = |call: &Value| map::first_own(folder?, &thrown_at(call)?);
-    let told = |out: Out, call: &Value| call_line(out, call, place(call));
-    args.reading.read(session.out, List { name: "calls", call: args.call.map(|id| (id, "callId")) }, ask, Telling { told, place }).await
+    let position = |call: &Value| source_map::first_own(folder?, &thrown_at(call)?);
+    let describe = |out: Output, call: &Value| call_line(out, call, position(call));
+    args.reading
+        .read(
+            session.out,
+            List { name: "calls", call: args.call.map(|id| (id, "callId")) },
+            ask,
+            EntryFormat { format: describe, position },
+        )
+        .await
 }
 
 pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
@@ -153,13 +160,13 @@ pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
         asking.query_opt("until", args.until.until.as_ref())
     };
     let list = List { name: "events", call: args.call.map(|id| (id, "data.callId")) };
-    args.reading.read(session.out, list, ask, Telling { told: event_line, place: |_: &Value| None }).await
+    args.reading.read(session.out, list, ask, EntryFormat { format: event_line, position: |_: &Value| None }).await
 }
 
 /// Returns the locations where the handler of a call threw an error, one per line.
 pub(crate) fn thrown_at(call: &Value) -> Option<String> {
-    let places: Vec<_> = list(call, "thrownAt").filter_map(Value::as_str).collect();
-    (!places.is_empty()).then(|| places.join("\n"))
+    let positions: Vec<_> = list(call, "thrownAt").filter_map(Value::as_str).collect();
+    (!positions.is_empty()).then(|| positions.join("\n"))
 }
 
 /// The list to read.
@@ -170,11 +177,11 @@ struct List {
 }
 
 /// How to print an entry.
-struct Telling<T, P> {
+struct EntryFormat<T, P> {
     /// Formats it for people.
-    told: T,
+    format: T,
     /// Returns its location in the folder's own files, which is added for programs.
-    place: P,
+    position: P,
 }
 
 impl List {
@@ -184,19 +191,19 @@ impl List {
 }
 
 /// Adds the location to an entry.
-fn placed(mut entry: Value, place: Option<Place>) -> Value {
-    if let (Some(place), Some(members)) = (place, entry.as_object_mut()) {
-        members.insert("place".to_owned(), json!(place));
+fn placed(mut entry: Value, position: Option<FilePosition>) -> Value {
+    if let (Some(position), Some(members)) = (position, entry.as_object_mut()) {
+        members.insert("place".to_owned(), json!(position));
     }
     entry
 }
 
-impl Reading {
+impl ReadMode {
     /// Prints a page, oldest first, or follows new entries from now or from `since` on.
-    async fn read<'c, T, P>(&self, out: Out, list: List, ask: impl Fn() -> Asking<'c>, telling: Telling<T, P>) -> Result
+    async fn read<'c, T, P>(&self, out: Output, list: List, ask: impl Fn() -> PendingRequest<'c>, telling: EntryFormat<T, P>) -> Result
     where
-        T: Fn(Out, &Value) -> String,
-        P: Fn(&Value) -> Option<Place>,
+        T: Fn(Output, &Value) -> String,
+        P: Fn(&Value) -> Option<FilePosition>,
     {
         if !self.follow {
             let page = self.pages(&list, ask).await?;
@@ -209,10 +216,10 @@ impl Reading {
         follow(out, asking, |entry| {
             if list.holds(&entry) && self.fits(&entry) {
                 if out.json {
-                    let place = (telling.place)(&entry);
-                    out.object(&placed(entry, place))?;
+                    let position = (telling.position)(&entry);
+                    out.object(&placed(entry, position))?;
                 } else {
-                    out.text(&(telling.told)(out, &entry))?;
+                    out.text(&(telling.format)(out, &entry))?;
                 }
             }
             Ok(true)
@@ -220,23 +227,23 @@ impl Reading {
         .await
     }
 
-    async fn pages<'c>(&self, list: &List, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
+    async fn pages<'c>(&self, list: &List, ask: impl Fn() -> PendingRequest<'c>) -> Result<Value> {
         // Entries of a call are newer than its start, which its id contains.
-        let begun = || list.call.as_ref().map(|(id, _)| id.made_at().to_string());
-        let asking = || ask().query_opt("since", self.since.clone().or_else(begun));
+        let started = || list.call.as_ref().map(|(id, _)| id.made_at().to_string());
+        let asking = || ask().query_opt("since", self.since.clone().or_else(started));
         match &list.call {
-            None => pages::read(&self.paging, list.name, asking).await,
+            None => paging::read(&self.paging, list.name, asking).await,
             Some(_) => {
-                let wanted = |entry: &Value| if list.holds(entry) { Wanted::Yes } else { Wanted::No };
-                pages::sift(&self.paging, list.name, asking, wanted).await
+                let requested = |entry: &Value| if list.holds(entry) { EntryAction::Yes } else { EntryAction::No };
+                paging::sift(&self.paging, list.name, asking, requested).await
             }
         }
     }
 
-    fn page<T, P>(&self, out: Out, name: &str, mut page: Value, telling: &Telling<T, P>) -> Result
+    fn page<T, P>(&self, out: Output, name: &str, mut page: Value, telling: &EntryFormat<T, P>) -> Result
     where
-        T: Fn(Out, &Value) -> String,
-        P: Fn(&Value) -> Option<Place>,
+        T: Fn(Output, &Value) -> String,
+        P: Fn(&Value) -> Option<FilePosition>,
     {
         let all = page[name].as_array().map_or(0, Vec::len);
         if let Some(entries) = page[name].as_array_mut() {
@@ -244,21 +251,21 @@ impl Reading {
         }
         if out.json {
             for entry in page[name].as_array_mut().into_iter().flatten() {
-                let place = (telling.place)(entry);
-                *entry = placed(entry.take(), place);
+                let position = (telling.position)(entry);
+                *entry = placed(entry.take(), position);
             }
             return out.document(&page);
         }
         let fitting: Vec<_> = list(&page, name).collect();
         for entry in fitting.iter().rev() {
-            out.text(&(telling.told)(out, entry))?;
+            out.text(&(telling.format)(out, entry))?;
         }
         if fitting.is_empty() && all == 0 {
             out.note("nothing yet, or nothing since then");
         } else if self.grep.is_some() {
             out.note(&format!("{} of {all} fit the pattern", fitting.len()));
         }
-        pages::rest(out, &page);
+        paging::rest(out, &page);
         Ok(())
     }
 
@@ -281,40 +288,40 @@ fn holds(pattern: &Regex, value: &Value) -> bool {
 /// Prefix of the second and later lines of a message, so that foreign text cannot be mistaken for our lines.
 const MARGIN: &str = "          | ";
 
-fn log_line(out: Out, entry: &Value) -> String {
+fn log_line(out: Output, entry: &Value) -> String {
     let level = text(entry, "level");
     let paint = match level {
-        "error" => Paint::Bad,
-        "warn" => Paint::Odd,
-        _ => Paint::Quiet,
+        "error" => Style::Bad,
+        "warn" => Style::Odd,
+        _ => Style::Quiet,
     };
     let level = out.paint(paint, &format!("{:>5}", line(level)));
     let fields = match &entry["fields"] {
         Value::Null => String::new(),
-        fields => format!("  {}", clean::json(fields)),
+        fields => format!("  {}", sanitize::json(fields)),
     };
     format!("{}  {level}  {}  {}{fields}\n", clock(entry, "at"), line(text(entry, "callId")), block(text(entry, "message"), MARGIN))
 }
 
 /// Formats a call, with the location where its handler threw an error: in the folder's own files if known, else in the
 /// published source.
-fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
+fn call_line(out: Output, call: &Value, position: Option<FilePosition>) -> String {
     let ended = Some(text(call, "code")).filter(|code| !code.is_empty()).unwrap_or(text(call, "outcome"));
-    let paint = if text(call, "outcome") == "succeeded" { Paint::Good } else { Paint::Bad };
-    let mut told = vec![clock(call, "at"), out.paint(paint, &format!("{:<9}", line(ended)))];
-    told.push(line(text(call, "callId")));
+    let paint = if text(call, "outcome") == "succeeded" { Style::Good } else { Style::Bad };
+    let mut listed = vec![clock(call, "at"), out.paint(paint, &format!("{:<9}", line(ended)))];
+    listed.push(line(text(call, "callId")));
     for (member, unit) in [("durationMs", " ms"), ("cpuMs", " ms cpu")] {
         let amount = any(call, member);
-        told.extend((!amount.is_empty()).then(|| line(&amount) + unit));
+        listed.extend((!amount.is_empty()).then(|| line(&amount) + unit));
     }
-    told.push(charge(call));
-    told.extend(["payment", "receiptId"].map(|member| line(text(call, member))));
-    told.push(line(&short(text(call, "version"))));
-    told.push(block(text(call, "error"), MARGIN));
+    listed.push(charge(call));
+    listed.extend(["payment", "receiptId"].map(|member| line(text(call, member))));
+    listed.push(line(&short(text(call, "version"))));
+    listed.push(block(text(call, "error"), MARGIN));
     let published = || list(call, "thrownAt").next().and_then(Value::as_str).map(line);
-    told.extend(place.map(|place| place.to_string()).or_else(published));
-    told.retain(|piece| !piece.is_empty());
-    told.join("  ") + "\n"
+    listed.extend(position.map(|position| position.to_string()).or_else(published));
+    listed.retain(|piece| !piece.is_empty());
+    listed.join("  ") + "\n"
 }
 
 /// Formats what was charged for a call. A failed call costs nothing, whatever the tool's price.
@@ -329,10 +336,10 @@ fn charge(call: &Value) -> String {
     }
 }
 
-fn event_line(_: Out, event: &Value) -> String {
+fn event_line(_: Output, event: &Value) -> String {
     let data = match &event["data"] {
         Value::Null => String::new(),
-        data => clean::json(data),
+        data => sanitize::json(data),
     };
     let pieces = [clock(event, "at"), line(text(event, "kind")), line(text(event, "endpointSlug")), data];
     pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("  ") + "\n"
@@ -345,8 +352,8 @@ mod tests {
     #[test]
     fn a_line_of_a_log_forges_no_other_and_drives_no_terminal() {
         let entry = json!({ "at": "x", "level": "error", "callId": "call_1", "message": "a\n10:00:00  error  forged\u{1b}[2J", "fields": { "k": "\u{9b}" } });
-        let told = log_line(Out::new(false), &entry);
-        assert_eq!(told, "x  error  call_1  a\n          | 10:00:00  error  forgedU+001B[2J  {\"k\":\"\\u009b\"}\n");
+        let reported = log_line(Output::new(false), &entry);
+        assert_eq!(reported, "x  error  call_1  a\n          | 10:00:00  error  forgedU+001B[2J  {\"k\":\"\\u009b\"}\n");
     }
 
     #[test]

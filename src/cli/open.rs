@@ -7,12 +7,12 @@ use reqwest::Url;
 use serde_json::json;
 
 use super::base::{
-    client::Who,
+    client::CredentialChoice,
     environment,
     error::{Error, Result},
-    places,
+    private_files,
     session::Session,
-    words::text,
+    text::text,
 };
 
 /// Arguments of `open`.
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
-    let is_someone = session.client.credential(Who::Anyone)?.is_some();
+    let is_someone = session.client.credential(CredentialChoice::Anyone)?.is_some();
     let answer = if is_someone {
         session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body
     } else {
@@ -52,9 +52,9 @@ pub(crate) fn on_a_screen(url: &Url) -> bool {
 /// Opens a browser. The address is passed in a private file: everyone on the machine could read an argument, and use
 /// the link first.
 fn shown(url: &Url) -> Result {
-    let file = places::state()?.join("open.html");
+    let file = private_files::state()?.join("open.html");
     let escaped = url.as_str().replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
-    places::write_private(
+    private_files::write_private(
         &file,
         &format!(
             "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={escaped}\"><meta name=\"referrer\" content=\"no-referrer\">\n"

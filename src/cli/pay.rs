@@ -3,18 +3,17 @@
 //! The terms are checked before anything is signed, and a signed payment is written to disk before it is sent. A retry
 //! sends the same bytes.
 
-pub(crate) mod aim;
 mod answer;
 mod attempt;
-mod book;
 pub(crate) mod chain;
 mod challenge;
 mod choose;
 pub(crate) mod credit;
+mod draft;
 #[cfg(test)]
 mod fuzz;
-pub(crate) mod keyfile;
-pub(crate) mod means;
+pub(crate) mod key_file;
+pub(crate) mod limits;
 pub(crate) mod money;
 mod perform;
 mod proof;
@@ -22,18 +21,19 @@ mod record;
 pub(crate) mod reply;
 pub(crate) mod seller;
 pub(crate) mod show;
-mod sign;
+mod spend_log;
 pub(crate) mod state;
 mod stream;
+pub(crate) mod target;
 
 pub(crate) use self::{
-    answer::why,
-    book::{Book, Open, under_way},
+    answer::reason,
     challenge::Challenge,
-    choose::{Chosen, choose, over},
-    perform::{Ended, perform},
+    choose::{ChosenTerms, choose, over_limit},
+    draft::Draft,
+    perform::{PaymentEnd, perform},
     proof::prove,
-    record::{Record, Records, Sent},
-    sign::Draft,
-    state::Became,
+    record::{LockedRecord, RecordStore, SentPayment},
+    spend_log::{OpenPayment, SpendLog, open_payments},
+    state::PaymentState,
 };

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use tollhouse_money::{Asset, Network};
 
 use super::base::{
-    client::{Asking, Who},
+    client::{CredentialChoice, PendingRequest},
     error::{Error, Result},
-    pages::{self, Back, Order, Paging},
+    paging::{self, HistoryArgs, ListOrder, PageArgs},
     session::Session,
-    table::{Facts, Table},
-    words::{any, list, moment, text, usd},
+    table::{FactList, Table},
+    text::{any, list, moment, text, usd},
 };
 
 /// Payouts of a builder, and decisions on them.
@@ -52,7 +52,7 @@ pub(crate) struct ListArgs {
     #[arg(long, requires = "all")]
     status: Option<String>,
     #[command(flatten)]
-    back: Back,
+    back: HistoryArgs,
 }
 
 /// Arguments of `payouts show`.
@@ -63,7 +63,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     of: OfArgs,
     #[command(flatten)]
-    paging: Paging,
+    paging: PageArgs,
 }
 
 /// Arguments of `payouts settings`.
@@ -112,7 +112,7 @@ pub(crate) struct FailedArgs {
     reason: Option<String>,
 }
 
-pub(crate) async fn run(session: &Session, back: Back, command: Option<Payouts>) -> Result {
+pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Payouts>) -> Result {
     match command {
         None => packets(session, ListArgs { of: OfArgs { builder: None }, all: false, status: None, back }).await,
         Some(Payouts::List(args)) => packets(session, args).await,
@@ -126,14 +126,14 @@ pub(crate) async fn run(session: &Session, back: Back, command: Option<Payouts>)
 }
 
 async fn packets(session: &Session, args: ListArgs) -> Result {
-    let ask = || -> Asking<'_> {
+    let ask = || -> PendingRequest<'_> {
         if args.all {
-            session.client.get(&["ai", "admin", "payouts"]).by(Who::Admin).query_opt("status", args.status.as_ref())
+            session.client.get(&["ai", "admin", "payouts"]).by(CredentialChoice::Admin).query_opt("status", args.status.as_ref())
         } else {
             session.client.get(&["ai", "builders", "payouts"]).query_opt("builderId", args.of.builder.as_ref())
         }
     };
-    let page = args.back.read("payouts", "createdAt", Order::NewestFirst, ask).await?;
+    let page = args.back.read("payouts", "createdAt", ListOrder::NewestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -144,13 +144,13 @@ async fn packets(session: &Session, args: ListArgs) -> Result {
         table.row([text(one, "id"), text(one, "status"), &amount, &receipts, text(one, "network"), &made, builder]);
     }
     session.out.table(&table, "there is no packet yet: tollhouse payouts make")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
     let ask = || session.client.get(&["ai", "builders", "payouts", &args.id]).query_opt("builderId", args.of.builder.as_ref());
-    let page = pages::read(&args.paging, "receipts", ask).await?;
+    let page = paging::read(&args.paging, "receipts", ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -160,12 +160,12 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
         table.row([text(one, "receiptId"), &usd(one, "netUsd")]);
     }
     session.out.table(&table, "it has no receipts")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
 fn packet(payout: &Value) -> String {
-    let mut facts = Facts::default();
+    let mut facts = FactList::default();
     facts.add("packet", text(payout, "id"));
     facts.add("status", text(payout, "status"));
     facts.add("amount", usd(payout, "amountUsd"));
@@ -210,7 +210,7 @@ fn asset(network: &str, address: &str) -> String {
 async fn make(session: &Session, of: &OfArgs) -> Result {
     let asking = session.client.post(&["ai", "builders", "payouts"]).query_opt("builderId", of.builder.as_ref());
     let answer = asking.send().await?.body;
-    session.out.tell(&answer, |answer| match text(&answer["payout"], "status") {
+    session.out.print(&answer, |answer| match text(&answer["payout"], "status") {
         "empty" => "nothing waits: no packet was made\n".to_owned(),
         _ => packet(&answer["payout"]),
     })
@@ -230,8 +230,8 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
                 ("minimumUsd", args.minimum.map(Value::from)),
             ] {
                 // Settings without a flag stay as they are.
-                let kept = || before.body["payoutSettings"][name].clone();
-                draft[name] = value.unwrap_or_else(kept);
+                let stored = || before.body["payoutSettings"][name].clone();
+                draft[name] = value.unwrap_or_else(stored);
             }
             session
                 .client
@@ -244,8 +244,8 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
                 .map_err(by_flag)?
         }
     };
-    session.out.tell(&answer.body, |answer| {
-        let mut facts = Facts::default();
+    session.out.print(&answer.body, |answer| {
+        let mut facts = FactList::default();
         let settings = &answer["payoutSettings"];
         facts.add("address", text(settings, "address"));
         facts.add("network", network(text(settings, "network")));
@@ -259,6 +259,7 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
 }
 
 async fn decide(session: &Session, id: &str, verdict: Value) -> Result {
-    let answer = session.client.post(&["ai", "admin", "payouts", id]).by(Who::Admin).json(&verdict).send().await.map_err(by_flag)?.body;
-    session.out.tell(&answer, |answer| packet(&answer["payout"]))
+    let answer =
+        session.client.post(&["ai", "admin", "payouts", id]).by(CredentialChoice::Admin).json(&verdict).send().await.map_err(by_flag)?.body;
+    session.out.print(&answer, |answer| packet(&answer["payout"]))
 }

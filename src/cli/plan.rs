@@ -3,24 +3,24 @@
 //! It compares three versions of a tool: the folder, the host, and the base, which is the folder when it was last
 //! published or pulled. Changes in the folder since the base are published. Changes on the host alone stay.
 
-mod base;
-mod there;
+mod baseline;
+mod remote;
 
 use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
 pub(crate) use self::{
-    base::Base,
-    there::{There, conflict},
+    baseline::Baseline,
+    remote::{RemoteEndpoint, conflict},
 };
 use super::{
     base::{
         changed::{pairs, short},
-        words::{list, text},
+        text::{list, text},
     },
     tool::{
+        changes::{self, FieldChange, plain},
         upload::Upload,
-        wanted::{self, Change, plain},
     },
 };
 
@@ -28,9 +28,9 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     /// Fields that are published.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<FieldChange>,
     /// Fields that differ on the host and stay as they are there.
-    pub(crate) kept: Vec<Change>,
+    pub(crate) unchanged: Vec<FieldChange>,
     pub(crate) handler: Option<Handler>,
     /// Whether the host runs a different handler and keeps it.
     pub(crate) keeps_handler: bool,
@@ -50,19 +50,19 @@ pub(crate) type Row = (String, String, String);
 
 impl Plan {
     /// Compares a folder, which the host would run as `version`, with the tool on the host.
-    pub(crate) fn of(upload: &Upload, version: &str, there: Option<&There>, base: Option<&Base>) -> Self {
+    pub(crate) fn of(upload: &Upload, version: &str, there: Option<&RemoteEndpoint>, base: Option<&Baseline>) -> Self {
         let mut plan = Self::default();
         let fields = there.map(|there| &there.fields);
-        for change in wanted::changes(&upload.tool.body, fields) {
+        for change in changes::changes(&upload.tool.body, fields) {
             let was = base.and_then(|base| base.fields.get(&change.field)).map(|was| plain(&change.field, was));
             match (was, there) {
                 (Some(was), Some(_)) => {
                     let after = merged(&was, &change);
                     if after != change.after {
-                        plan.kept.push(Change { after: change.after.clone(), ..change.clone() });
+                        plan.unchanged.push(FieldChange { after: change.after.clone(), ..change.clone() });
                     }
                     if after != change.before {
-                        plan.changes.push(Change { after, ..change });
+                        plan.changes.push(FieldChange { after, ..change });
                     }
                 }
                 _ => plan.changes.push(change),
@@ -102,10 +102,10 @@ impl Plan {
 
     /// Returns the fields to store as the base. For fields that the host keeps it has the folder's values, so that the
     /// next deploy keeps them too.
-    pub(crate) fn base_fields(&self, there: &There) -> Map<String, Value> {
+    pub(crate) fn base_fields(&self, there: &RemoteEndpoint) -> Map<String, Value> {
         let mut fields = there.fields.clone();
-        for kept in &self.kept {
-            fields.insert(kept.field.clone(), kept.after.clone());
+        for stored in &self.unchanged {
+            fields.insert(stored.field.clone(), stored.after.clone());
         }
         fields
     }
@@ -118,15 +118,15 @@ impl Plan {
             let change = before.as_ref().map_or_else(|| short(after), |before| format!("{} → {}", short(before), short(after)));
             rows.push(("handler".to_owned(), change, if before.is_some() { format!("+{added} −{removed}") } else { format!("+{added}") }));
         }
-        let asked = self.changes.iter().find(|change| change.field == "capabilities");
+        let request = self.changes.iter().find(|change| change.field == "capabilities");
         let hosts = self.changes.iter().find(|change| change.field == "allowedHosts");
         for change in &self.changes {
             match change.field.as_str() {
                 "capabilities" => rows.push(touches(change, hosts, check)),
-                "allowedHosts" if asked.is_some_and(|asked| added(asked).contains(&"httpGetJson".to_owned())) => {}
+                "allowedHosts" if request.is_some_and(|request| added(request).contains(&"httpGetJson".to_owned())) => {}
                 "allowedHosts" => rows.push(touches(change, None, check)),
                 "priceUsd" => {
-                    rows.push((change.field.clone(), told(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default()))
+                    rows.push((change.field.clone(), change_text(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default()))
                 }
                 field => {
                     let (before, after) = (json!({ field: change.before }), json!({ field: change.after }));
@@ -138,13 +138,13 @@ impl Plan {
     }
 
     /// Returns one line for each field that stays as it is on the host.
-    pub(crate) fn kept_rows(&self) -> Vec<String> {
-        let told = |kept: &Change| {
-            let (here, there) = (json!({ &kept.field: kept.after }), json!({ &kept.field: kept.before }));
+    pub(crate) fn unchanged_rows(&self) -> Vec<String> {
+        let describe = |stored: &FieldChange| {
+            let (here, there) = (json!({ &stored.field: stored.after }), json!({ &stored.field: stored.before }));
             pairs(&here, &there).into_iter().map(|(name, change)| format!("{name}  {change}")).collect::<Vec<_>>()
         };
         let handler = self.keeps_handler.then(|| "handler  is the host's: it has changed there, and not here".to_owned());
-        self.kept.iter().flat_map(told).chain(handler).collect()
+        self.unchanged.iter().flat_map(describe).chain(handler).collect()
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn lines(rows: &[Row]) -> String {
         .map(|(_, change, _)| width(change))
         .max()
         .unwrap_or(0);
-    let told = rows.iter().map(|(name, change, remark)| {
+    let reported = rows.iter().map(|(name, change, remark)| {
         let gap = if remark.is_empty() {
             0
         } else if width(change) <= short {
@@ -168,7 +168,7 @@ pub(crate) fn lines(rows: &[Row]) -> String {
         };
         format!("  {name}{}  {change}{}{remark}\n", " ".repeat(names - width(name)), " ".repeat(gap))
     });
-    told.collect()
+    reported.collect()
 }
 
 /// Counts the lines that are added and removed between two texts.
@@ -179,7 +179,7 @@ pub(crate) fn count(before: &str, after: &str) -> (usize, usize) {
 }
 
 /// Merges the folder's changes since the base into the host's value. Objects are merged member by member.
-fn merged(was: &Value, change: &Change) -> Value {
+fn merged(was: &Value, change: &FieldChange) -> Value {
     let (theirs, mine) = (&change.before, &change.after);
     match (change.field.as_str(), was, theirs, mine) {
         ("limits" | "capabilities", Value::Object(was), Value::Object(theirs), Value::Object(mine)) => {
@@ -197,7 +197,7 @@ fn merged(was: &Value, change: &Change) -> Value {
     }
 }
 
-fn told(change: &Change) -> String {
+fn change_text(change: &FieldChange) -> String {
     let shown = |value: &Value| if value.is_null() { String::new() } else { value.to_string() };
     match (shown(&change.before), shown(&change.after)) {
         (before, after) if before.is_empty() => after,
@@ -218,13 +218,13 @@ fn names(value: &Value) -> Vec<String> {
     }
 }
 
-fn added(change: &Change) -> Vec<String> {
+fn added(change: &FieldChange) -> Vec<String> {
     let before = names(&change.before);
     names(&change.after).into_iter().filter(|name| !before.contains(name)).collect()
 }
 
 /// Returns the row for capabilities or hosts that are added and removed, with a remark if an admin has to approve them.
-fn touches(change: &Change, hosts: Option<&Change>, check: &Value) -> Row {
+fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &Value) -> Row {
     let (more, after) = (added(change), names(&change.after));
     let less: Vec<_> = names(&change.before).into_iter().filter(|name| !after.contains(name)).collect();
     let with_hosts = |name: &String| match hosts {
@@ -242,7 +242,7 @@ fn touches(change: &Change, hosts: Option<&Change>, check: &Value) -> Row {
     let asks = list(requested, "hosts").filter_map(Value::as_str).any(|host| more.iter().any(|name| name == host))
         || more.iter().any(|name| requested["capabilities"][name] == true);
     let remark = if asks { "asks an admin; the tool works without it meanwhile" } else { "" };
-    (change.field.clone(), super::base::clean::line(&parts.join("  ")), remark.to_owned())
+    (change.field.clone(), super::base::sanitize::line(&parts.join("  ")), remark.to_owned())
 }
 
 /// Returns the builder's share of a price. The host's fee is rounded down.

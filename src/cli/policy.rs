@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::base::{
     answer::Answer,
     changed::changes,
-    clean::{json_for_people, line},
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Result},
-    places, prompt,
+    private_files, prompt,
+    sanitize::{json_for_people, line},
     session::Session,
-    words::list,
+    text::list,
 };
 
 /// What builders may do.
@@ -42,7 +42,7 @@ pub(crate) struct SetArgs {
     /// JSON as `policy show --json` has it under `policy`; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
-    sure: Sure,
+    sure: ConfirmArgs,
 }
 
 /// Arguments of `policy edit`.
@@ -52,12 +52,12 @@ pub(crate) struct EditArgs {
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
     edits: Vec<(String, Value)>,
     #[command(flatten)]
-    sure: Sure,
+    sure: ConfirmArgs,
 }
 
 /// What keeps a change from being a surprise.
 #[derive(clap::Args)]
-struct Sure {
+struct ConfirmArgs {
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -82,7 +82,7 @@ pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
         None | Some(Policy::Show) => show(session).await,
         Some(Policy::Check(args)) => {
             let answer = check(session, &in_file(&args.file)?).await?;
-            session.out.tell(&answer, narrowed)
+            session.out.print(&answer, narrowed)
         }
         Some(Policy::Set(args)) => {
             let policy = in_file(&args.file)?;
@@ -101,13 +101,13 @@ pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
 }
 
 async fn read(session: &Session) -> Result<Answer> {
-    session.client.get(&PATH).by(Who::Admin).send().await
+    session.client.get(&PATH).by(CredentialChoice::Admin).send().await
 }
 
 async fn show(session: &Session) -> Result {
     let answer = read(session).await?;
     let revision = answer.revision();
-    session.out.tell(&answer.body, |body| json_for_people(&body["policy"]) + "\n")?;
+    session.out.print(&answer.body, |body| json_for_people(&body["policy"]) + "\n")?;
     if let Some(revision) = revision.filter(|_| !session.out.json) {
         session.out.note(&format!("revision {revision}"));
     }
@@ -119,66 +119,66 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
     let text = if file == std::path::Path::new("-") {
         std::io::read_to_string(std::io::Read::take(std::io::stdin(), 1 << 20))?
     } else {
-        places::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
+        private_files::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
     };
-    let text = places::without_mark(text);
+    let text = private_files::without_mark(text);
     let mut read: Value = serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is no JSON: {error}", file.display())))?;
     Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
 }
 
 /// Sets the member with the dotted name `name`.
 fn put(policy: &mut Value, name: &str, value: Value) -> Result {
-    let mut place = policy;
+    let mut position = policy;
     let mut pieces = name.split('.').peekable();
     while let Some(piece) = pieces.next() {
-        let members = place.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is no member of a policy")))?;
+        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is no member of a policy")))?;
         if pieces.peek().is_none() {
             members.insert(piece.to_owned(), value);
             return Ok(());
         }
-        place = members.entry(piece).or_insert_with(|| Map::new().into());
+        position = members.entry(piece).or_insert_with(|| Map::new().into());
     }
     Ok(())
 }
 
 async fn check(session: &Session, policy: &Value) -> Result<Value> {
-    Ok(session.client.post(&["ai", "admin", "policy", "check"]).by(Who::Admin).json(policy).send().await?.body)
+    Ok(session.client.post(&["ai", "admin", "policy", "check"]).by(CredentialChoice::Admin).json(policy).send().await?.body)
 }
 
 fn narrowed(answer: &Value) -> String {
     let narrows = &answer["narrows"];
     let slugs = list(narrows, "slugs").filter_map(Value::as_str).map(line).collect::<Vec<_>>().join(", ");
-    let told =
+    let expected =
         format!("it would narrow {} endpoints, {} of which would stop being long-running", narrows["endpoints"], narrows["longRunning"]);
-    if slugs.is_empty() { told + "\n" } else { format!("{told}: {slugs}\n") }
+    if slugs.is_empty() { expected + "\n" } else { format!("{expected}: {slugs}\n") }
 }
 
-async fn set(session: &Session, before: &Answer, policy: &Value, sure: &Sure) -> Result {
+async fn set(session: &Session, before: &Answer, policy: &Value, sure: &ConfirmArgs) -> Result {
     let differences = changes(&before.body["policy"], policy);
     if differences.is_empty() {
         session.out.note("it is the policy in force: nothing was changed");
-        return session.out.tell(&before.body, |_| String::new());
+        return session.out.print(&before.body, |_| String::new());
     }
     if !sure.yes {
         // Checked before the change is previewed, so that a caller without a terminal gets the error at once.
         if !prompt::is_asked() {
-            return prompt::insist("replace the policy", "--yes");
+            return prompt::require_terminal("replace the policy", "--yes");
         }
         for difference in &differences {
             session.out.note(&format!("  {difference}"));
         }
         session.out.note(narrowed(&check(session, policy).await?).trim_end());
-        prompt::insist("replace the policy?", "--yes")?;
+        prompt::require_terminal("replace the policy?", "--yes")?;
     }
     let revision = sure.onto.or(before.revision());
-    let asking = session.client.ask(reqwest::Method::PUT, &PATH).by(Who::Admin).if_match(revision).json(policy);
+    let asking = session.client.ask(reqwest::Method::PUT, &PATH).by(CredentialChoice::Admin).if_match(revision).json(policy);
     let answer = match asking.send().await {
         Err(error) if error.code() == "revision_changed" => return Err(slower(session, before, error).await),
         ended => ended?,
     };
     let now = answer.revision().unwrap_or_default();
-    session.out.tell(&answer.body, |_| {
-        differences.iter().map(|told| format!("{told}\n")).collect::<String>() + &format!("in force, revision {now}\n")
+    session.out.print(&answer.body, |_| {
+        differences.iter().map(|reported| format!("{reported}\n")).collect::<String>() + &format!("in force, revision {now}\n")
     })
 }
 
@@ -206,8 +206,8 @@ mod tests {
             let (name, value) = edit(text).unwrap();
             put(&mut policy, &name, value).unwrap();
         }
-        let wanted = json!({ "limits": { "wallMs": 5000, "cpuMs": 7 }, "tier": "jitless", "builderCapabilities": { "files": true }, "maxEndpointsPerBuilder": null });
-        assert_eq!(policy, wanted);
+        let requested = json!({ "limits": { "wallMs": 5000, "cpuMs": 7 }, "tier": "jitless", "builderCapabilities": { "files": true }, "maxEndpointsPerBuilder": null });
+        assert_eq!(policy, requested);
         assert!(put(&mut policy, "tier.x", json!(1)).is_err());
         for text in ["", "a", "=1", "a.=1", ".a=1", "a="] {
             assert!(edit(text).is_err(), "{text}");

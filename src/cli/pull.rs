@@ -3,27 +3,27 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use tollhouse_catalog::{response_hash, shipped::HANDLERS};
+use tollhouse_catalog::{response_hash, seed_tools::HANDLERS};
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
     base::{
-        address::told,
-        clean::line,
+        address::host_name,
         error::{Error, Result},
-        folder::{Folder, State},
         prompt,
+        sanitize::line,
         session::Session,
-        words::text,
+        text::text,
+        tool_state::{Folder, State},
     },
     deploy::known,
-    plan::{Base, There},
+    plan::{Baseline, RemoteEndpoint},
     tool::{
+        changes::{self, FIELDS},
         edit,
         folder::{Code, Tool},
         scaffold,
         upload::{Upload, refused},
-        wanted::{self, FIELDS},
     },
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 /// A file to write.
-struct Write {
+struct FileWrite {
     name: String,
     text: String,
     /// Whether the local file was changed since it was last published or pulled.
@@ -61,11 +61,12 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         (None, None) => return Err(Error::usage("this is no folder of a tool").hint("tollhouse pull SLUG takes one into it")),
     };
     let folder = folder.unwrap_or(here);
-    let there = There::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())))?;
+    let there =
+        RemoteEndpoint::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())))?;
     let handler = there.source(session).await?;
     let known = known(session, &folder, &slug)?;
     let before = Folder::at(&folder)?.map(|found| found.state).filter(|_| known.is_none());
-    let base = known.and_then(|known| Base::read(&folder, known));
+    let base = known.and_then(|known| Baseline::read(&folder, known));
     let mut writes = vec![];
     if let Some(write) = tool_json(&tool, &there, base.as_ref()) {
         writes.push(write);
@@ -75,23 +76,23 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let over: Vec<_> = writes.iter().filter(|write| write.is_over).map(|write| write.name.clone()).collect();
     if !over.is_empty() && !args.yes {
         let what = if known.is_some() { "was changed here" } else { "is here" };
-        prompt::insist(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
+        prompt::require_terminal(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
     }
     for write in &writes {
         fs::write(folder.join(&write.name), &write.text)?;
     }
     if tool.is_none() {
         let language = if handler["language"] == "js" { "js" } else { "ts" };
-        let begun = scaffold::new(&slug, language)
+        let started = scaffold::new(&slug, language)
             .into_iter()
             .filter(|file| !matches!(file.name, "tool.json" | "handler.ts" | "handler.js" | "cases.jsonc"));
-        scaffold::write(&folder, begun.collect(), false)?;
+        scaffold::write(&folder, started.collect(), false)?;
     }
     Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
     there.base(there.fields.clone()).write(&folder);
     // The folder now belongs to the host that it was pulled from, and later commands in it use that host.
     if let Some(before) = before {
-        let was = format!("{} on {}", before.slug, told(&before.host));
+        let was = format!("{} on {}", before.slug, host_name(&before.host));
         session.out.note(&format!("this folder was of {was}, and is of {slug} on {} now", session.host()));
     }
     if let Some(aside) = &aside {
@@ -99,27 +100,27 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     let names: Vec<_> = writes.iter().map(|write| write.name.clone()).collect();
     let answer = json!({ "ok": true, "slug": slug, "revision": there.revision, "written": names, "remark": aside });
-    session.out.tell(&answer, |_| match &names[..] {
+    session.out.print(&answer, |_| match &names[..] {
         [] => format!("{slug} is here as the host has it, revision {}\n", there.revision),
         names => format!("{} taken from revision {} of {slug}\n", line(&names.join(", ")), there.revision),
     })
 }
 
 /// Returns `tool.json` with the host's values, if they differ.
-fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<Write> {
+fn tool_json(tool: &Option<Tool>, there: &RemoteEndpoint, base: Option<&Baseline>) -> Option<FileWrite> {
     let name = "tool.json".to_owned();
     let slug = ("slug".to_owned(), there.record["slug"].clone());
     let Some(tool) = tool else {
-        let said = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
-        let said = said.filter(|(field, value)| !value.is_null() && *value != wanted::default(field));
-        return Some(Write { name, text: edit::new(&std::iter::once(slug).chain(said).collect::<Vec<_>>()), is_over: false });
+        let message = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
+        let message = message.filter(|(field, value)| !value.is_null() && *value != changes::default(field));
+        return Some(FileWrite { name, text: edit::new(&std::iter::once(slug).chain(message).collect::<Vec<_>>()), is_over: false });
     };
-    let here = |field: &str| tool.body.get(field).map_or_else(|| wanted::default(field), |value| wanted::plain(field, value));
+    let here = |field: &str| tool.body.get(field).map_or_else(|| changes::default(field), |value| changes::plain(field, value));
     let others = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
     let others: Vec<_> = others.filter(|(field, value)| !value.is_null() && *value != here(field)).collect();
     let was = |field: &str| base.and_then(|base| base.fields.get(field).cloned());
     let is_over = others.iter().any(|(field, _)| was(field).is_none_or(|was| was != here(field)));
-    (!others.is_empty()).then(|| Write { name, text: edit::with(&tool.text, &others), is_over })
+    (!others.is_empty()).then(|| FileWrite { name, text: edit::with(&tool.text, &others), is_over })
 }
 
 /// Returns the handler, if it differs, and a remark if it cannot be written to its own file.
@@ -130,10 +131,10 @@ fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<
 async fn source(
     tool: &Option<Tool>,
     folder: &std::path::Path,
-    there: &There,
+    there: &RemoteEndpoint,
     handler: &Value,
-    base: Option<&Base>,
-) -> Result<(Option<Write>, Option<String>)> {
+    base: Option<&Baseline>,
+) -> Result<(Option<FileWrite>, Option<String>)> {
     let theirs = match (handler["source"].as_str(), text(handler, "language")) {
         (Some(source), "ts") => Some(("handler.ts", source.to_owned())),
         (Some(source), _) => Some(("handler.js", source.to_owned())),
@@ -150,7 +151,7 @@ async fn source(
     let mine = super::tool::folder::read(&folder.join(name)).unwrap_or_else(|_| Some(String::new()));
     let is_same = mine.as_ref().is_some_and(|mine| *mine == theirs || same_response(name, mine, handler));
     let Some(tool) = tool else {
-        let write = Write { name: name.to_owned(), text: theirs, is_over: mine.is_some() };
+        let write = FileWrite { name: name.to_owned(), text: theirs, is_over: mine.is_some() };
         return Ok(((!is_same).then_some(write), None));
     };
     let version = text(&there.record, "version");
@@ -165,18 +166,18 @@ async fn source(
         _ = fs::create_dir_all(folder.join(".tollhouse"));
         let remark =
             format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
-        return Ok((Some(Write { name: aside, text: theirs, is_over: false }), Some(remark)));
+        return Ok((Some(FileWrite { name: aside, text: theirs, is_over: false }), Some(remark)));
     }
     if is_same {
         return Ok((None, None));
     }
     let sent = upload.and_then(|upload| match (&upload.bundle, &upload.tool.code) {
-        (Some(bundle), _) => Some(super::tool::map::version(bundle.language, &bundle.source)),
+        (Some(bundle), _) => Some(super::tool::source_map::version(bundle.language, &bundle.source)),
         (None, Code::Response(response)) => Some(response_hash(response)),
         (None, Code::Source { .. } | Code::Builtin) => None,
     });
     let is_over = base.is_none_or(|base| sent.is_none_or(|sent| base.version != sent));
-    Ok((Some(Write { name: name.to_owned(), text: theirs, is_over }), None))
+    Ok((Some(FileWrite { name: name.to_owned(), text: theirs, is_over }), None))
 }
 
 fn same_response(name: &str, mine: &str, handler: &Value) -> bool {

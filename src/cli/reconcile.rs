@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::base::{
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Result},
     session::Session,
     table::Table,
-    words::{any, list, text},
+    text::{any, list, text},
 };
 
 /// Most pages that are requested, of 20,000 blocks each.
-const MOST_PAGES: usize = 1_000;
+const MAX_PAGES: usize = 1_000;
 
 /// Kinds of differences, as the response names them.
 const KINDS: [&str; 3] = ["unknown", "missing", "doubled"];
@@ -63,8 +63,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
 /// Gets all pages and combines them into one document.
 async fn compare(session: &Session, args: &Args) -> Result<Value> {
     let (mut all, mut cursor) = (Value::Null, None::<String>);
-    for _ in 0..MOST_PAGES {
-        let asking = session.client.get(&["ai", "admin", "reconciliation"]).by(Who::Admin).query_opt("network", args.network.as_ref());
+    for _ in 0..MAX_PAGES {
+        let asking =
+            session.client.get(&["ai", "admin", "reconciliation"]).by(CredentialChoice::Admin).query_opt("network", args.network.as_ref());
         let asking = match &cursor {
             Some(cursor) => asking.query("cursor", cursor),
             None => asking.query_opt("since", args.since.as_ref()),
@@ -94,5 +95,5 @@ async fn compare(session: &Session, args: &Args) -> Result<Value> {
             return Ok(all);
         }
     }
-    Err(Error::refused(format!("more than {MOST_PAGES} pages: reconcile a shorter time")))
+    Err(Error::refused(format!("more than {MAX_PAGES} pages: reconcile a shorter time")))
 }

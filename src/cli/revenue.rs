@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::base::{
-    client::Who,
+    client::CredentialChoice,
     error::Result,
     session::Session,
     table::Table,
-    words::{any, list, text, usd},
+    text::{any, list, text, usd},
 };
 
 /// Arguments of `revenue`.
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let asking = if args.host {
-        session.client.get(&["ai", "admin", "revenue"]).by(Who::Admin)
+        session.client.get(&["ai", "admin", "revenue"]).by(CredentialChoice::Admin)
     } else {
         let asking = session.client.get(&["ai", "builders", "revenue"]).query_opt("builderId", args.builder.as_ref());
         if args.daily { asking.query("daily", true) } else { asking }
@@ -61,7 +61,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if args.host {
         session.out.text(&format!("the host's own: {}\n", usd(&answer, "revenueUsd")))?;
     }
-    session.out.note(&format!("since {}, in whole days of UTC", super::base::clean::line(text(&answer, "since"))));
+    session.out.note(&format!("since {}, in whole days of UTC", super::base::sanitize::line(text(&answer, "since"))));
     Ok(())
 }
 

@@ -7,16 +7,16 @@ use tollhouse_tool::Slug;
 use super::{
     base::{
         changed::{changes, short},
-        clean::{block, line},
-        client::Who,
+        client::CredentialChoice,
         error::Result,
-        pages::{self, Back, Order},
+        paging::{self, HistoryArgs, ListOrder},
         prompt,
+        sanitize::{block, line},
         session::Session,
-        table::{Facts, Table},
-        words::{any, found_at, granted, list, moment, text},
+        table::{FactList, Table},
+        text::{any, found_at, granted, list, moment, text},
     },
-    change::Read,
+    change::ReadEndpoint,
     show::record,
 };
 
@@ -24,7 +24,7 @@ use super::{
 #[derive(clap::Subcommand)]
 pub(crate) enum Reviews {
     /// What waits, longest first.
-    List(Back),
+    List(HistoryArgs),
     /// What one asks for, what was found in it, and what changed since it was approved.
     Show(ShowArgs),
     /// Grants what is asked for, or a part of it.
@@ -82,7 +82,7 @@ fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
     Ok((name.to_owned(), value))
 }
 
-pub(crate) async fn run(session: &Session, back: Back, command: Option<Reviews>) -> Result {
+pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Reviews>) -> Result {
     match command {
         None => waiting(session, &back).await,
         Some(Reviews::List(back)) => waiting(session, &back).await,
@@ -96,9 +96,9 @@ pub(crate) async fn run(session: &Session, back: Back, command: Option<Reviews>)
     }
 }
 
-async fn waiting(session: &Session, back: &Back) -> Result {
-    let ask = || session.client.get(&["ai", "admin", "reviews"]).by(Who::Admin);
-    let page = back.read("reviews", "since", Order::OldestFirst, ask).await?;
+async fn waiting(session: &Session, back: &HistoryArgs) -> Result {
+    let ask = || session.client.get(&["ai", "admin", "reviews"]).by(CredentialChoice::Admin);
+    let page = back.read("reviews", "since", ListOrder::OldestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -109,7 +109,7 @@ async fn waiting(session: &Session, back: &Back) -> Result {
         table.row([text(one, "slug"), &since, &rev, &asks, text(one, "content"), &findings, text(one, "owner")]);
     }
     session.out.table(&table, "nothing waits for you")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
@@ -119,11 +119,12 @@ fn asked(one: &Value) -> String {
 }
 
 async fn show(session: &Session, args: ShowArgs) -> Result {
-    let endpoint = session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(Who::Admin).send().await?.body["endpoint"].take();
+    let endpoint =
+        session.client.get(&["ai", "endpoints", args.slug.as_str()]).by(CredentialChoice::Admin).send().await?.body["endpoint"].take();
     if session.out.json {
         return session.out.document(&json!({ "ok": true, "endpoint": endpoint }));
     }
-    let mut facts = Facts::default();
+    let mut facts = FactList::default();
     for (name, member) in [("slug", "slug"), ("title", "title"), ("owner", "owner"), ("review", "review.state")] {
         facts.add(name, text(&endpoint, member));
     }
@@ -133,19 +134,19 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     facts.add("approved", short(text(&endpoint, "review.approvedVersion")));
     facts.add("may", granted(&endpoint, "capabilities"));
     facts.add("asks for", asked(&endpoint));
-    let mut told = facts.text();
+    let mut message = facts.text();
     for finding in findings(&endpoint) {
-        told += &line(&format!("finding  {}  {}  {}", text(finding, "rule"), found_at(finding), text(finding, "excerpt")));
-        told.push('\n');
+        message += &line(&format!("finding  {}  {}  {}", text(finding, "rule"), found_at(finding), text(finding, "excerpt")));
+        message.push('\n');
     }
     if let Some(before) = endpoint["review"]["approvedFields"].as_object() {
         let now: serde_json::Map<_, _> = before.keys().map(|name| (name.clone(), endpoint[name].clone())).collect();
         for changed in changes(&json!(before), &json!(now)) {
-            told += &format!("changed since it was approved  {changed}\n");
+            message += &format!("changed since it was approved  {changed}\n");
         }
     }
-    told += &format!("\n  {}\n", block(text(&endpoint, "description"), "  "));
-    session.out.text(&told)?;
+    message += &format!("\n  {}\n", block(text(&endpoint, "description"), "  "));
+    session.out.text(&message)?;
     session.out.note(&format!("its source: tollhouse show {} --source", args.slug));
     Ok(())
 }
@@ -170,16 +171,19 @@ fn findings(endpoint: &Value) -> Vec<&Value> {
 
 async fn decide(session: &Session, args: DecideArgs, decision: &str) -> Result {
     if !args.yes && !prompt::is_asked() {
-        return prompt::insist(&format!("{decision} {}", args.slug), "--yes");
+        return prompt::require_terminal(&format!("{decision} {}", args.slug), "--yes");
     }
-    let read = Read { record: record(session, &args.slug).await?, slug: args.slug.clone(), revision: args.onto };
+    let read = ReadEndpoint { record: record(session, &args.slug).await?, slug: args.slug.clone(), revision: args.onto };
     let revision = args.onto.or(read.record["revision"].as_u64());
-    let read = Read { revision, ..read };
+    let read = ReadEndpoint { revision, ..read };
     if !args.yes {
         let asks = asked(&read.record);
         let what = if asks.is_empty() { String::new() } else { format!(", which asks for {}", line(&asks)) };
         let owner = line(text(&read.record, "owner"));
-        prompt::insist(&format!("{decision} {} of {owner} at revision {}{what}?", read.slug, revision.unwrap_or_default()), "--yes")?;
+        prompt::require_terminal(
+            &format!("{decision} {} of {owner} at revision {}{what}?", read.slug, revision.unwrap_or_default()),
+            "--yes",
+        )?;
     }
     let mut verdict = json!({ "decision": decision });
     if let Some(reason) = args.reason {
@@ -197,12 +201,17 @@ async fn decide(session: &Session, args: DecideArgs, decision: &str) -> Result {
     if let Some(tier) = args.tier {
         verdict["tier"] = json!(tier);
     }
-    let asking = session.client.post(&["ai", "admin", "reviews", read.slug.as_str()]).by(Who::Admin).if_match(read.revision).json(&verdict);
+    let asking = session
+        .client
+        .post(&["ai", "admin", "reviews", read.slug.as_str()])
+        .by(CredentialChoice::Admin)
+        .if_match(read.revision)
+        .json(&verdict);
     let answer = match asking.send().await {
-        Err(error) if error.code() == "revision_changed" => return Err(read.slower(session, error).await),
+        Err(error) if error.code() == "revision_changed" => return Err(read.confirm_slow_change(session, error).await),
         ended => ended?.body,
     };
-    session.out.tell(&answer, |answer| {
+    session.out.print(&answer, |answer| {
         let endpoint = &answer["endpoint"];
         let may = granted(endpoint, "capabilities");
         format!(
@@ -220,13 +229,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_finding_is_told_once_and_with_its_line() {
+    fn each_finding_is_reported_once_and_with_its_line() {
         let bare = json!({ "rule": "code.eval", "field": "/handler/source" });
         let at = |line: u64| json!({ "rule": "code.eval", "field": "/handler/source", "line": line });
         let title = json!({ "rule": "words.title", "field": "/title" });
         let endpoint = json!({ "review": { "findings": [at(3), at(9), title] }, "contentSafety": { "findings": [bare, title] } });
-        let told: Vec<_> = findings(&endpoint).into_iter().map(found_at).collect();
-        assert_eq!(told, ["/handler/source:3", "/handler/source:9", "/title"]);
+        let listed: Vec<_> = findings(&endpoint).into_iter().map(found_at).collect();
+        assert_eq!(listed, ["/handler/source:3", "/handler/source:9", "/title"]);
         let endpoint = json!({ "review": { "findings": [bare] }, "contentSafety": { "findings": [at(3)] } });
         assert_eq!(findings(&endpoint).into_iter().map(found_at).collect::<Vec<_>>(), ["/handler/source:3"]);
     }

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use reqwest::Method;
 use serde_json::json;
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 use tollhouse_tool::Slug;
 use zeroize::Zeroizing;
 
 use super::{
     base::{
-        client::Who,
-        dotenv::{self, Entry, Malformed},
+        client::CredentialChoice,
+        dotenv::{self, Entry, MalformedLine},
         error::{Error, Result},
-        places, prompt,
+        private_files, prompt,
         session::Session,
         table::Table,
-        words::{list, moment, text},
+        text::{list, moment, text},
     },
-    misread::never_an_argument,
+    usage_error::never_an_argument,
 };
 
 /// The secrets of endpoints, and of a host.
@@ -73,7 +73,7 @@ pub(crate) struct RmArgs {
 pub(crate) async fn run(session: &Session, command: Secrets) -> Result {
     match command {
         Secrets::Set(args) => set(session, args).await,
-        Secrets::List(args) => told(session, args).await,
+        Secrets::List(args) => print_list(session, args).await,
         Secrets::Rm(args) => remove(session, args).await,
         Secrets::Rotate(_) => rotate(session).await,
     }
@@ -88,7 +88,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
         }
         (None, Some(name)) => {
             // Checked before the prompt, so that nobody types a value that they may not set.
-            session.client.credential(Who::Manager)?;
+            session.client.credential(CredentialChoice::Manager)?;
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]
         }
@@ -105,14 +105,14 @@ async fn set(session: &Session, args: SetArgs) -> Result {
         })?;
         done.push(set.body["secret"].clone());
     }
-    session.out.tell(&json!({ "ok": true, "secrets": done }), |answer| {
-        list(answer, "secrets").map(|secret| format!("{} is set for {slug}\n", super::base::clean::line(text(secret, "name")))).collect()
+    session.out.print(&json!({ "ok": true, "secrets": done }), |answer| {
+        list(answer, "secrets").map(|secret| format!("{} is set for {slug}\n", super::base::sanitize::line(text(secret, "name")))).collect()
     })
 }
 
 /// Reads the secrets of a file, which must contain at least one.
-fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
-    let text = places::read(file)?.map(Zeroizing::new);
+fn in_file(file: &Path) -> Result<Vec<(String, HiddenValue)>> {
+    let text = private_files::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
     let values = in_lines(&text, file)?;
     if values.is_empty() {
@@ -126,13 +126,13 @@ fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
 /// # Errors
 ///
 /// A line is malformed.
-pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidden)>> {
-    let entries =
-        dotenv::parse(text).map_err(|Malformed { line, why }| Error::usage(format!("line {line} of `{}`: {why}", file.display())))?;
+pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, HiddenValue)>> {
+    let entries = dotenv::parse(text)
+        .map_err(|MalformedLine { line, reason }| Error::usage(format!("line {line} of `{}`: {reason}", file.display())))?;
     Ok(entries.into_iter().map(|Entry { line, name, value }| (line, name, value.into())).collect())
 }
 
-async fn told(session: &Session, args: OfArgs) -> Result {
+async fn print_list(session: &Session, args: OfArgs) -> Result {
     let slug = session.slug(args.slug)?;
     let answer = session.client.get(&["ai", "endpoints", slug.as_str(), "secrets"]).send().await?.body;
     if session.out.json {
@@ -150,15 +150,15 @@ async fn remove(session: &Session, args: RmArgs) -> Result {
     let slug = session.slug(args.slug)?;
     let asking = session.client.ask(Method::DELETE, &["ai", "endpoints", slug.as_str(), "secrets"]).query("name", &args.name);
     let answer = asking.send().await?.body;
-    session.out.tell(&answer, |answer| {
-        format!("{} of {slug} is removed; workers that had it end\n", super::base::clean::line(text(answer, "name")))
+    session.out.print(&answer, |answer| {
+        format!("{} of {slug} is removed; workers that had it end\n", super::base::sanitize::line(text(answer, "name")))
     })
 }
 
 async fn rotate(session: &Session) -> Result {
-    let answer = session.client.post(&["ai", "admin", "secrets", "rotate"]).by(Who::Admin).send().await?.body;
-    session.out.tell(&answer, |answer| crate::operator::rotate::told(&answer["rotation"]))?;
-    crate::operator::rotate::unopened(&answer["rotation"]).map_or(Ok(()), |left| Err(Error::refused(left)))
+    let answer = session.client.post(&["ai", "admin", "secrets", "rotate"]).by(CredentialChoice::Admin).send().await?.body;
+    session.out.print(&answer, |answer| crate::operator::rotate::summary(&answer["rotation"]))?;
+    crate::operator::rotate::unopened(&answer["rotation"]).map_or(Ok(()), |remaining| Err(Error::refused(remaining)))
 }
 
 #[cfg(test)]
@@ -171,8 +171,8 @@ mod tests {
         let file = folder.path().join(".env");
         std::fs::write(&file, "# comment\n\nA=1\nexport B = \"two words\"\nC='it''s'\nD=\nE=a=b\r\n").unwrap();
         let read: Vec<_> = in_file(&file).unwrap().into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
-        let wanted = [("A", "1"), ("B", "two words"), ("C", "it''s"), ("D", ""), ("E", "a=b")];
-        assert_eq!(read, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let requested = [("A", "1"), ("B", "two words"), ("C", "it''s"), ("D", ""), ("E", "a=b")];
+        assert_eq!(read, requested.map(|(name, value)| (name.to_owned(), value.to_owned())));
         for (text, line) in [("A", "line 1"), ("A=1\n=2", "line 2")] {
             std::fs::write(&file, text).unwrap();
             let error = in_file(&file).unwrap_err();

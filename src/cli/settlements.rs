@@ -3,21 +3,21 @@
 use serde_json::json;
 
 use super::base::{
-    clean::line,
-    client::Who,
+    client::CredentialChoice,
     error::Result,
-    pages::{self, Paging},
+    paging::{self, PageArgs},
     prompt,
+    sanitize::line,
     session::Session,
     table::Table,
-    words::{list, moment, text, usd},
+    text::{list, moment, text, usd},
 };
 
 /// Settlements of which nobody says how they ended.
 #[derive(clap::Subcommand)]
 pub(crate) enum Settlements {
     /// Lists them.
-    List(Paging),
+    List(PageArgs),
     /// Says how one ended, or asks the chain.
     Resolve(ResolveArgs),
 }
@@ -42,7 +42,7 @@ pub(crate) struct ResolveArgs {
     yes: bool,
 }
 
-pub(crate) async fn run(session: &Session, paging: Paging, command: Option<Settlements>) -> Result {
+pub(crate) async fn run(session: &Session, paging: PageArgs, command: Option<Settlements>) -> Result {
     match command {
         None => unresolved(session, &paging).await,
         Some(Settlements::List(paging)) => unresolved(session, &paging).await,
@@ -50,8 +50,9 @@ pub(crate) async fn run(session: &Session, paging: Paging, command: Option<Settl
     }
 }
 
-async fn unresolved(session: &Session, paging: &Paging) -> Result {
-    let page = pages::read(paging, "settlements", || session.client.get(&["ai", "admin", "unresolved"]).by(Who::Admin)).await?;
+async fn unresolved(session: &Session, paging: &PageArgs) -> Result {
+    let page =
+        paging::read(paging, "settlements", || session.client.get(&["ai", "admin", "unresolved"]).by(CredentialChoice::Admin)).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -63,7 +64,7 @@ async fn unresolved(session: &Session, paging: &Paging) -> Result {
         table.row([id, &since, &price, slug, network, payer, transaction]);
     }
     session.out.table(&table, "of every settlement it is known how it ended, or it is still asked about")?;
-    pages::rest(session.out, &page);
+    paging::rest(session.out, &page);
     Ok(())
 }
 
@@ -74,9 +75,9 @@ async fn resolve(session: &Session, args: ResolveArgs) -> Result {
         (None, false) => json!({ "decision": "look_up" }),
     };
     if !args.look_up && !args.yes {
-        prompt::insist(&format!("record that {} was {}?", line(&args.id), text(&decision, "decision")), "--yes")?;
+        prompt::require_terminal(&format!("record that {} was {}?", line(&args.id), text(&decision, "decision")), "--yes")?;
     }
-    let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(Who::Admin).json(&decision);
+    let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(CredentialChoice::Admin).json(&decision);
     let answer = asking.send().await.map_err(|error| error.flags(&[("transaction", "paid")]))?.body;
-    session.out.tell(&answer, |answer| format!("{} is {}\n", text(answer, "payment.paymentId"), text(answer, "payment.state")))
+    session.out.print(&answer, |answer| format!("{} is {}\n", text(answer, "payment.paymentId"), text(answer, "payment.state")))
 }

@@ -5,12 +5,12 @@ use tollhouse_tool::{Slug, WithResponse};
 
 use super::base::{
     changed::short,
-    clean::{block, json_text_for_people, line},
-    client::Who,
+    client::CredentialChoice,
     error::Result,
+    sanitize::{block, json_text_for_people, line},
     session::Session,
-    table::{Facts, Table},
-    words::{any, call_price, found_at, granted, list, moment, text},
+    table::{FactList, Table},
+    text::{any, call_price, found_at, granted, list, moment, text},
 };
 
 /// Arguments of `show`.
@@ -38,8 +38,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if args.source {
         return source(session, &slug, args.version).await;
     }
-    let answer = session.client.get(&["ai", "endpoints", slug.as_str()]).by(Who::Anyone).send().await?;
-    session.out.tell(&answer.body, |answer| told(&answer["endpoint"]))
+    let answer = session.client.get(&["ai", "endpoints", slug.as_str()]).by(CredentialChoice::Anyone).send().await?;
+    session.out.print(&answer.body, |answer| details(&answer["endpoint"]))
 }
 
 async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Result {
@@ -55,7 +55,7 @@ async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Resu
             let response = answer.body["handler"]["response"].as_str().unwrap_or("null");
             let empty = Map::new();
             let document = WithResponse(answer.body.as_object().unwrap_or(&empty));
-            session.out.tell(&document, |_| json_text_for_people(response).unwrap_or_default() + "\n")
+            session.out.print(&document, |_| json_text_for_people(response).unwrap_or_default() + "\n")
         }
     }
 }
@@ -67,19 +67,19 @@ pub(crate) async fn record(session: &Session, slug: &Slug) -> Result<Value> {
 
 /// Returns the stored version whose hash begins with `said`. Returns `said` itself if no version or several begin with
 /// it, or if it has fewer than four characters.
-pub(crate) fn whole(endpoint: &Value, said: &str) -> String {
-    let hash = said.strip_prefix("sha256:").unwrap_or(said);
-    let all = list(endpoint, "versions").map(|kept| text(kept, "version"));
+pub(crate) fn whole(endpoint: &Value, message: &str) -> String {
+    let hash = message.strip_prefix("sha256:").unwrap_or(message);
+    let all = list(endpoint, "versions").map(|stored| text(stored, "version"));
     let fitting: Vec<_> = all.filter(|version| version.strip_prefix("sha256:").is_some_and(|whole| whole.starts_with(hash))).collect();
     match fitting[..] {
         [one] if hash.len() >= 4 => one.to_owned(),
-        _ => said.to_owned(),
+        _ => message.to_owned(),
     }
 }
 
 /// Describes a record for people.
-fn told(endpoint: &Value) -> String {
-    let mut facts = Facts::default();
+fn details(endpoint: &Value) -> String {
+    let mut facts = FactList::default();
     for (name, member) in
         [("slug", "slug"), ("title", "title"), ("status", "status"), ("url", "url"), ("owner", "owner"), ("builder", "builder.name")]
     {
@@ -101,14 +101,14 @@ fn told(endpoint: &Value) -> String {
     facts.add("calls 30 d", any(endpoint, "usage.calls30d"));
     facts.add("median", Some(any(endpoint, "usage.medianMs")).filter(|ms| !ms.is_empty()).map(|ms| ms + " ms").unwrap_or_default());
     facts.add("changed", moment(endpoint, "updatedAt"));
-    let mut told = facts.text();
+    let mut message = facts.text();
     for finding in list(endpoint, "contentSafety.findings") {
-        told += &line(&format!("finding: {} at {}", text(finding, "rule"), found_at(finding)));
-        told.push('\n');
+        message += &line(&format!("finding: {} at {}", text(finding, "rule"), found_at(finding)));
+        message.push('\n');
     }
     match text(endpoint, "description") {
-        "" => told,
-        words => format!("{told}\n  {}\n", block(words, "  ")),
+        "" => message,
+        words => format!("{message}\n  {}\n", block(words, "  ")),
     }
 }
 
@@ -125,14 +125,14 @@ pub(crate) async fn versions(session: &Session, args: VersionsArgs) -> Result {
         return session.out.document(&serde_json::json!({ "slug": slug, "version": running, "versions": endpoint["versions"] }));
     }
     let mut table = Table::new(&["version", "published", "by", "via", "", "note"]);
-    for kept in list(&endpoint, "versions") {
-        let version = text(kept, "version");
+    for stored in list(&endpoint, "versions") {
+        let version = text(stored, "version");
         let mark = match version {
             _ if version == running => "runs",
             _ if version == text(&endpoint, "review.approvedVersion") => "approved",
             _ => "",
         };
-        table.row([&short(version), &moment(kept, "createdAt"), text(kept, "by"), text(kept, "via"), mark, text(kept, "note")]);
+        table.row([&short(version), &moment(stored, "createdAt"), text(stored, "by"), text(stored, "via"), mark, text(stored, "note")]);
     }
     session.out.table(&table, "no version is kept")
 }

@@ -3,15 +3,15 @@
 
 pub(crate) mod bundle;
 pub(crate) mod cases;
+pub(crate) mod changes;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod imports;
-pub(crate) mod map;
-pub(crate) mod place;
+pub(crate) mod position;
 pub(crate) mod program;
 mod recorded;
 pub(crate) mod scaffold;
-pub(crate) mod scratch;
+pub(crate) mod source_map;
+pub(crate) mod temp_folder;
 pub(crate) mod types;
 pub(crate) mod upload;
-pub(crate) mod wanted;

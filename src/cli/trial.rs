@@ -8,19 +8,20 @@ use std::{
 use jiff::Timestamp;
 use reqwest::{Url, header};
 use serde_json::{Value, json};
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 
 use super::{
     base::{
-        answer, clean,
+        answer,
         client::Client,
         error::{Error, Exit, Result},
+        sanitize,
     },
-    local::Local,
+    local::LocalHost,
     tool::{
         cases::{Case, FILE, Reply},
-        map,
-        place::{Place, Problem},
+        position::{FilePosition, Problem},
+        source_map,
         upload::Upload,
     },
 };
@@ -28,30 +29,30 @@ use super::{
 /// Slug of the temporary tool.
 const SLUG: &str = "cases-of-this-folder";
 /// Most bytes of a response that are read.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// Number of times that the log is searched for the exception, and the wait in between.
 const LOOKS: u32 = 20;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// A secret of a tool, and its place in the file.
 #[derive(Debug)]
 pub(crate) struct Secret {
     pub(crate) name: String,
-    pub(crate) value: Hidden,
-    pub(crate) place: Place,
+    pub(crate) value: HiddenValue,
+    pub(crate) position: FilePosition,
 }
 
 /// The results of the cases.
 #[derive(Debug, Default)]
-pub(crate) struct Tried {
+pub(crate) struct CaseResults {
     pub(crate) passed: usize,
     pub(crate) problems: Vec<Problem>,
 }
 
-impl Tried {
+impl CaseResults {
     /// Formats the result in short, such as `2/3`.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         format!("{}/{}", self.passed, self.passed + self.problems.len())
     }
 }
@@ -61,8 +62,8 @@ impl Tried {
 /// # Errors
 ///
 /// The host does not respond.
-pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: &[Secret]) -> Result<Tried> {
-    let mut tried = Tried::default();
+pub(crate) async fn run(host: &LocalHost, upload: &Upload, cases: &[Case], secrets: &[Secret]) -> Result<CaseResults> {
+    let mut tried = CaseResults::default();
     if cases.is_empty() {
         return Ok(tried);
     }
@@ -83,18 +84,18 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
         if published.is_ok() {
             host.answer_recorded(SLUG, recorded.clone()).await?;
         }
-        let begun = Timestamp::now();
+        let started = Timestamp::now();
         let reply = match (&published, case.is_of_publishing()) {
             (Ok(_), false) => call(&host.client, case).await?,
-            (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), took: Duration::ZERO },
-            (Err(error), _) => Reply { status: 422, headers: vec![], body: json!({ "error": error.said }), took: Duration::ZERO },
+            (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), elapsed: Duration::ZERO },
+            (Err(error), _) => Reply { status: 422, headers: vec![], body: json!({ "error": error.reported }), elapsed: Duration::ZERO },
         };
-        let left = recorded.map(|recorded| recorded.left()).unwrap_or_default();
-        match case.wrong(&reply).or_else(|| unasked(&left)) {
+        let remaining = recorded.map(|recorded| recorded.remaining()).unwrap_or_default();
+        match case.wrong(&reply).or_else(|| not_run(&remaining)) {
             None => tried.passed += 1,
             Some(wrong) => {
-                let place = thrown_at(host, &upload.tool.folder, &reply, begun).await.unwrap_or_else(|| Place::file(FILE));
-                tried.problems.push(Problem::new("cases", place, format!("✗ {:?}: {wrong}", case.name)));
+                let position = thrown_at(host, &upload.tool.folder, &reply, started).await.unwrap_or_else(|| FilePosition::file(FILE));
+                tried.problems.push(Problem::new("cases", position, format!("✗ {:?}: {wrong}", case.name)));
             }
         }
     }
@@ -107,12 +108,12 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
 /// # Errors
 ///
 /// The host does not respond.
-pub(crate) async fn set(host: &Local, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
+pub(crate) async fn set(host: &LocalHost, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
     let mut refused = vec![];
-    for Secret { name, value, place } in secrets {
+    for Secret { name, value, position } in secrets {
         match host.secret(slug, name, value.expose()).await {
-            Err(error) if !is_away(&error) => {
-                refused.push(Problem::new("host", place.clone(), format!("the secret `{name}`: {}", error.message)));
+            Err(error) if !is_unavailable(&error) => {
+                refused.push(Problem::new("host", position.clone(), format!("the secret `{name}`: {}", error.message)));
             }
             ended => ended?,
         }
@@ -121,33 +122,33 @@ pub(crate) async fn set(host: &Local, slug: &str, secrets: &[Secret]) -> Result<
 }
 
 /// Returns whether there was no response at all. A host that is busy has responded.
-pub(crate) fn is_away(error: &Error) -> bool {
-    error.exit == Exit::Away && error.said.is_empty()
+pub(crate) fn is_unavailable(error: &Error) -> bool {
+    error.exit == Exit::Away && error.reported.is_empty()
 }
 
 /// Describes a recorded response that was never requested.
-fn unasked(left: &[Url]) -> Option<String> {
-    left.first().map(|url| format!("nothing asked for {}", clean::line(url.as_str())))
+fn not_run(remaining: &[Url]) -> Option<String> {
+    remaining.first().map(|url| format!("nothing asked for {}", sanitize::line(url.as_str())))
 }
 
 /// Calls the tool as its owner, which is free.
 async fn call(client: &Client, case: &Case) -> Result<Reply> {
-    let began = Instant::now();
+    let started = Instant::now();
     let response = client.post(&["tools", SLUG]).text(case.input()).open().await?;
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let bytes = answer::bytes(response, MOST_BYTES).await?;
+    let bytes = answer::bytes(response, MAX_BYTES).await?;
     let body = match serde_json::from_slice(&bytes) {
         Ok(body) if is_json => body,
         _ => json!(String::from_utf8_lossy(&bytes)),
     };
     let headers = headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
-    Ok(Reply { status, headers, body, took: began.elapsed() })
+    Ok(Reply { status, headers, body, elapsed: started.elapsed() })
 }
 
 /// Finds the place at which a handler threw, from the stack in its log. Entries before `begun` do not count. The log is
 /// written after the response, so this waits for it.
-async fn thrown_at(host: &Local, folder: &Path, reply: &Reply, begun: Timestamp) -> Option<Place> {
+async fn thrown_at(host: &LocalHost, folder: &Path, reply: &Reply, started: Timestamp) -> Option<FilePosition> {
     if reply.body["error"]["code"] != "handler_failed" {
         return None;
     }
@@ -156,10 +157,10 @@ async fn thrown_at(host: &Local, folder: &Path, reply: &Reply, begun: Timestamp)
         let entry = &logs.body["logs"][0];
         let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
         // The log has whole milliseconds.
-        if at.is_some_and(|at| at.as_millisecond() >= begun.as_millisecond()) {
-            return map::first_own(folder, &stack(entry)?);
+        if at.is_some_and(|at| at.as_millisecond() >= started.as_millisecond()) {
+            return source_map::first_own(folder, &stack(entry)?);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
     None
 }

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::base::{
-    address::told,
-    client::Who,
+    address::host_name,
+    client::CredentialChoice,
     error::{Error, Result},
     global::Role,
     session::Session,
-    table::Facts,
+    table::FactList,
 };
 
 /// Arguments of `whoami`.
@@ -17,9 +17,9 @@ pub(crate) struct Args {}
 
 pub(crate) async fn run(session: &Session, _: Args) -> Result {
     let (role, known) = known(session).await?;
-    let answer = json!({ "url": told(session.client.base()), "profile": session.name, "role": role.what(), "known": known });
-    session.out.tell(&answer, |_| {
-        let mut facts = Facts::default();
+    let answer = json!({ "url": host_name(session.client.base()), "profile": session.name, "role": role.what(), "known": known });
+    session.out.print(&answer, |_| {
+        let mut facts = FactList::default();
         facts.add("host", session.host());
         facts.add("by", role.what());
         for (name, member) in [("builder", "name"), ("id", "builderId"), ("credit", "creditId"), ("label", "label")] {
@@ -58,7 +58,7 @@ pub(crate) async fn known(session: &Session) -> Result<(Role, Value)> {
 ///
 /// The host does not respond.
 pub(crate) async fn answers(session: &Session) -> Result {
-    session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.map(drop)
+    session.client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send().await.map(drop)
 }
 
 /// Returns the role of the first credential that exists, which most commands would use.
@@ -66,10 +66,10 @@ fn shown(session: &Session) -> Result<Role> {
     if !session.client.has_credential() {
         let error = Error::credential(format!("you are not signed in to {}", session.host()));
         let variables = [Role::Builder, Role::Admin, Role::Credit].map(Role::variable).join(", ");
-        return Err(error.hint(format!("tollhouse login --url {}, or set one of {variables}", told(session.client.base()))));
+        return Err(error.hint(format!("tollhouse login --url {}, or set one of {variables}", host_name(session.client.base()))));
     }
     let mut lacking = None;
-    for who in [Who::Manager, Who::Holder] {
+    for who in [CredentialChoice::Manager, CredentialChoice::Holder] {
         match session.client.credential(who) {
             Ok(Some((role, _))) => return Ok(role),
             Ok(None) => {}
@@ -84,8 +84,8 @@ pub(crate) async fn ask(session: &Session, role: Role) -> Result<Value> {
     let client = &session.client;
     let answer = match role {
         Role::Builder => client.get(&["ai", "builders", "me"]).send().await?.body["builder"].take(),
-        Role::Admin => client.get(&["ai", "admin", "policy"]).by(Who::Admin).send().await.map(|_| json!({}))?,
-        Role::Credit => client.get(&["ai", "credits"]).by(Who::Holder).query("limit", 1).send().await?.body,
+        Role::Admin => client.get(&["ai", "admin", "policy"]).by(CredentialChoice::Admin).send().await.map(|_| json!({}))?,
+        Role::Credit => client.get(&["ai", "credits"]).by(CredentialChoice::Holder).query("limit", 1).send().await?.body,
     };
     Ok(answer)
 }

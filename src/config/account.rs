@@ -8,7 +8,7 @@ use std::{
 use tollhouse_account::session::SessionSettings;
 use tollhouse_tool::MicroUsd;
 
-use super::{error::SettingsError, layered::flags, secret::Hidden};
+use super::{error::SettingsError, layered::flags, secret::HiddenValue};
 
 /// Milliseconds in an hour.
 const HOUR: u64 = 3_600 * 1_000;
@@ -21,7 +21,7 @@ flags! {
 pub struct AccountFlags {
     /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
-    pub admin_token: Option<Hidden>,
+    pub admin_token: Option<HiddenValue>,
     /// File with it
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN_FILE")]
     pub admin_token_file: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct AccountFlags {
 #[derive(Debug, Clone)]
 pub struct AccountSettings {
     /// The admin token. Default: created on first start and kept in the data folder.
-    pub admin_token: Option<Hidden>,
+    pub admin_token: Option<HiddenValue>,
     /// Price of registration as a builder.
     pub registration_price: MicroUsd,
     /// How long people stay signed in.
@@ -55,12 +55,12 @@ impl AccountFlags {
     pub(super) fn resolve(self) -> Result<AccountSettings, SettingsError> {
         let sessions = SessionSettings::default();
         Ok(AccountSettings {
-            admin_token: Hidden::given_or_in(self.admin_token, self.admin_token_file.as_deref())?,
+            admin_token: HiddenValue::given_or_in(self.admin_token, self.admin_token_file.as_deref())?,
             registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             sessions: SessionSettings {
                 idle_ms: self.session_idle_hours.map_or(sessions.idle_ms, |hours| u64::from(hours.get()) * HOUR),
                 age_ms: self.session_days.map_or(sessions.age_ms, |days| u64::from(days.get()) * 24 * HOUR),
-                most: self.sessions.map_or(sessions.most, |most| most.get().into()),
+                max: self.sessions.map_or(sessions.max, |max| max.get().into()),
             },
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tollhouse_catalog::{CatalogRoom, safety::OperatorLists};
+use tollhouse_catalog::{CatalogCapacity, safety::OperatorLists};
 
 use super::{error::SettingsError, layered::flags};
 
@@ -44,7 +44,7 @@ pub struct CatalogSettings {
     /// Wall limit above which a tool is long-running.
     pub long_running_ms: u64,
     /// Maximum number of tools, and how much of them is kept in memory.
-    pub room: CatalogRoom,
+    pub room: CatalogCapacity,
     /// How to reach the operator: an address or a URL.
     pub contact: Option<String>,
     /// The operator's additions to the content safety policy.
@@ -66,9 +66,9 @@ impl CatalogFlags {
         Ok(CatalogSettings {
             tools: self.tools,
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
-            room: CatalogRoom {
-                max_endpoints: self.max_endpoints.unwrap_or(CatalogRoom::default().max_endpoints),
-                ready_bytes: self.ready_endpoints_bytes.unwrap_or(CatalogRoom::default().ready_bytes),
+            room: CatalogCapacity {
+                max_endpoints: self.max_endpoints.unwrap_or(CatalogCapacity::default().max_endpoints),
+                ready_bytes: self.ready_endpoints_bytes.unwrap_or(CatalogCapacity::default().ready_bytes),
             },
             contact: self.contact,
             safety: SafetySettings { lists, abuse_contact: self.abuse_contact },

@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Arg, ArgMatches, Command, builder::Resettable, parser::ValueSource};
 
-use super::Hidden;
+use super::HiddenValue;
 
 /// Prefix of this program's variables.
 const OURS: &str = "TOLLHOUSE_";
@@ -28,10 +28,10 @@ const ADDRESSES: &[&str] = &["store", "to", "network_rpc_url", "otlp_endpoint"];
 /// Returns a message about a key, token or password that was given as an argument, where other users of the machine can
 /// see it, with the places where it is safe.
 #[must_use]
-pub fn said_aloud(command: &Command, given: &ArgMatches) -> Option<String> {
+pub fn secret_on_command_line(command: &Command, given: &ArgMatches) -> Option<String> {
     let is_said = |argument: &&Arg| {
         let id = argument.get_id().as_str();
-        argument.get_value_parser().type_id() == TypeId::of::<Hidden>()
+        argument.get_value_parser().type_id() == TypeId::of::<HiddenValue>()
             && !ADDRESSES.contains(&id)
             && given.value_source(id) == Some(ValueSource::CommandLine)
     };
@@ -41,21 +41,21 @@ pub fn said_aloud(command: &Command, given: &ArgMatches) -> Option<String> {
         return Some(format!("`--{name}` in an argument is read by whoever is on this machine{variable}, or in a file"));
     }
     let (name, below) = given.subcommand()?;
-    said_aloud(command.find_subcommand(name)?, below)
+    secret_on_command_line(command.find_subcommand(name)?, below)
 }
 
 /// Returns a variable of another program that replaces one of our settings. Empty counts as unset.
-pub(super) fn of_others(name: &str) -> Option<String> {
+pub(super) fn standard_var(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
 /// Returns variables that are named like settings but belong neither to `command` nor to its subcommands.
 #[must_use]
-pub fn misspelt(command: &Command) -> Vec<String> {
-    misspelt_of(command, env::vars_os().map(|(name, _)| name))
+pub fn misspelled(command: &Command) -> Vec<String> {
+    misspelled_of(command, env::vars_os().map(|(name, _)| name))
 }
 
-fn misspelt_of(command: &Command, given: impl Iterator<Item = OsString>) -> Vec<String> {
+fn misspelled_of(command: &Command, given: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut settings = BTreeSet::new();
     collect(command, &mut settings);
     given.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(OURS) && !settings.contains(name)).collect()
@@ -77,9 +77,9 @@ mod tests {
     use crate::Flags;
 
     #[test]
-    fn variable_that_is_no_setting_is_told() {
+    fn variable_that_is_no_setting_is_reported() {
         let command = Command::new("tollhouse").subcommand(Flags::augment_args(Command::new("serve")));
         let given = ["TOLLHOUSE_LISTN", "TOLLHOUSE_LISTEN", "TOLLHOUSE_LOG", "PATH", "tollhouse_log"].map(OsString::from);
-        assert_eq!(misspelt_of(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);
+        assert_eq!(misspelled_of(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);
     }
 }

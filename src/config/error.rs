@@ -6,10 +6,10 @@ use tollhouse_account::token::TooShort;
 use tollhouse_catalog::safety::ListError;
 use tollhouse_money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS};
 use tollhouse_objects::BucketError;
-use tollhouse_pool::NoRange;
+use tollhouse_pool::InvalidUserRange;
 use tollhouse_store::postgres::OpenError;
 
-use super::Unread;
+use super::ParseError;
 
 /// An error in the settings.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum SettingsError {
     #[error("`{path}` cannot be read")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{path}` is not a settings file")]
-    Parse { path: PathBuf, source: Unread },
+    Parse { path: PathBuf, source: ParseError },
     #[error("`{path}` has a key that is no setting: `{key}`")]
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
@@ -55,18 +55,18 @@ pub enum SettingsError {
     TrustedProxy(String),
     #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
     Fee(u16),
-    #[error("`{text}` confirmations: set a number of blocks from 1 to {most}")]
-    Confirmations { text: String, most: u64 },
-    #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {why}")]
-    LeastSettlement { text: String, why: String },
+    #[error("`{text}` confirmations: set a number of blocks from 1 to {max}")]
+    Confirmations { text: String, max: u64 },
+    #[error("`{text}` in `TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD`: {reason}")]
+    LeastSettlement { text: String, reason: String },
     #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, where no node counts blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
     NoNodeForConfirmations(&'static str),
     #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, and no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
     NoNodeForAnyConfirmations(u64),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
-    #[error("`{flag}` is {given}; it is {least} at least, and {most} at most")]
-    Range { flag: &'static str, given: u64, least: u64, most: u64 },
+    #[error("`{flag}` is {given}; it is {least} at least, and {max} at most")]
+    Range { flag: &'static str, given: u64, least: u64, max: u64 },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
     #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]
@@ -74,7 +74,7 @@ pub enum SettingsError {
     #[error("`{0}` is no tier; `--sandbox-tier` is `jit` or `jitless`")]
     Tier(String),
     #[error("`--sandbox-users` cannot be used")]
-    Users(#[from] NoRange),
+    Users(#[from] InvalidUserRange),
     #[error("`TOLLHOUSE_METRICS_TOKEN` cannot be used")]
     MetricsToken(#[source] TooShort),
     #[error("`{0}` is not the address of a collector: write a whole URL that begins with `http://` or `https://`, and has no query")]

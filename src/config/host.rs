@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_objects::Place;
+use tollhouse_objects::BucketLocation;
 use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
 use url::Url;
 
-use super::{error::SettingsError, layered::flags, secret::Hidden};
+use super::{error::SettingsError, layered::flags, secret::HiddenValue};
 
 /// Default listening address.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020);
@@ -32,10 +32,10 @@ pub struct HostFlags {
     pub base_url: Option<String>,
     /// Database of PostgreSQL that the store is in, as `postgres://user@host:5432/database`; TLS as `sslmode` and `sslrootcert` in its query say [default: a store in the data folder]
     #[arg(long, env = "TOLLHOUSE_STORE", hide_env_values = true)]
-    pub store: Option<Hidden>,
+    pub store: Option<HiddenValue>,
     /// Password of its user, in place of one in the address
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
-    pub store_password: Option<Hidden>,
+    pub store_password: Option<HiddenValue>,
     /// File with that password
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
@@ -77,8 +77,8 @@ impl HostFlags {
     /// A malformed address, or a password file that cannot be read.
     pub fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
         let Some(address) = &self.store else { return Ok(None) };
-        let password = Hidden::given_or_in(self.store_password.clone(), self.store_password_file.as_deref())?;
-        Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
+        let password = HiddenValue::given_or_in(self.store_password.clone(), self.store_password_file.as_deref())?;
+        Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(HiddenValue::expose))?))
     }
 
     /// Returns how long load balancers get to notice a shutdown. Default: none if no other host can take over calls.
@@ -88,7 +88,7 @@ impl HostFlags {
     }
 
     /// Returns the bucket of the objects, if they are in one.
-    pub(super) fn bucket(&self) -> Result<Option<Place>, SettingsError> {
+    pub(super) fn bucket(&self) -> Result<Option<BucketLocation>, SettingsError> {
         self.objects.as_deref().map(|address| address.parse().map_err(SettingsError::Objects)).transpose()
     }
 
@@ -100,7 +100,7 @@ impl HostFlags {
             segment_bytes: self.store_segment_bytes.unwrap_or(default.segment_bytes),
             checkpoint_bytes: self.store_journal_bytes.unwrap_or(default.checkpoint_bytes),
             tree_bytes: self.store_tree_bytes.unwrap_or(default.tree_bytes),
-            kept_free_bytes: self.store_free_bytes.unwrap_or(default.kept_free_bytes),
+            reserved_bytes: self.store_free_bytes.unwrap_or(default.reserved_bytes),
             ..default
         }
     }

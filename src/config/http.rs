@@ -48,7 +48,7 @@ const HTTP2_OVERHEAD_FRAMES: u32 = 500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`.
+    /// `X-Forwarded-ForBuilderQuery`.
     #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
@@ -185,9 +185,9 @@ pub struct IntakeSettings {
 #[derive(Debug, Clone)]
 pub struct FollowerSettings {
     /// Maximum for all addresses together.
-    pub most: Option<usize>,
+    pub max: Option<usize>,
     /// Maximum of one client address.
-    pub most_of_address: Option<usize>,
+    pub max_per_address: Option<usize>,
 }
 
 /// Limits on responses that clients have not read yet. `None` means no limit.
@@ -212,9 +212,9 @@ pub struct ProxySettings {
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
     /// Maximum number of connections.
-    pub most: Option<usize>,
+    pub max: Option<usize>,
     /// Maximum number of connections of one client address.
-    pub most_of_address: Option<usize>,
+    pub max_per_address: Option<usize>,
     /// Time to send the head of a request.
     pub head: Option<Duration>,
     /// Maximum size of a request's head, in bytes.
@@ -284,7 +284,7 @@ impl HttpFlags {
     }
 
     fn failed_runs(&self, listen: IpAddr) -> FailedRuns {
-        let of = |given: Option<u32>, most| given.map_or(most, NonZeroU32::new);
+        let of = |given: Option<u32>, max| given.map_or(max, NonZeroU32::new);
         let FailedRuns { of_payer, of_address, of_tool } = FailedRuns::default();
         FailedRuns {
             of_payer: of(self.payer_failures, of_payer),
@@ -294,11 +294,11 @@ impl HttpFlags {
     }
 
     fn intake(&self, one_address: bool) -> IntakeSettings {
-        let of_address = |given: Option<usize>, most: usize| some(given.unwrap_or(if one_address { 0 } else { most }));
+        let of_address = |given: Option<usize>, max: usize| some(given.unwrap_or(if one_address { 0 } else { max }));
         IntakeSettings {
             connections: ConnectionSettings {
-                most: some(self.connections.unwrap_or_else(affordable_connections)),
-                most_of_address: of_address(self.address_connections, ADDRESS_CONNECTIONS),
+                max: some(self.connections.unwrap_or_else(affordable_connections)),
+                max_per_address: of_address(self.address_connections, ADDRESS_CONNECTIONS),
                 head: some_ms(self.head_ms.unwrap_or(10_000)),
                 head_bytes: self.head_bytes.unwrap_or(64 << 10).max(LEAST_HEAD_BYTES),
                 head_fields: self.head_fields.unwrap_or(100).max(LEAST_HEAD_FIELDS),
@@ -308,8 +308,8 @@ impl HttpFlags {
                 overhead_frames: NonZeroU32::new(self.http2_overhead_frames.unwrap_or(HTTP2_OVERHEAD_FRAMES)),
             },
             followers: FollowerSettings {
-                most: some(self.followers.unwrap_or(FOLLOWERS)),
-                most_of_address: of_address(self.address_followers, ADDRESS_FOLLOWERS),
+                max: some(self.followers.unwrap_or(FOLLOWERS)),
+                max_per_address: of_address(self.address_followers, ADDRESS_FOLLOWERS),
             },
             bodies: BodySettings {
                 time: some_ms(self.body_ms.unwrap_or(60_000)),

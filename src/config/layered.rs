@@ -11,11 +11,11 @@ macro_rules! flags {
             $($(#[$field])* pub $name: $Type,)*
         }
 
-        impl $crate::layered::Layered for $Flags {
+        impl $crate::layered::LayeredSettings for $Flags {
             const NAMES: &[&str] = &[$(stringify!($name)),*];
 
             fn over(self, below: Self) -> Self {
-                Self { $($name: $crate::layered::Given::or(self.$name, below.$name),)* }
+                Self { $($name: $crate::layered::OptionalSetting::or(self.$name, below.$name),)* }
             }
         }
     };
@@ -51,7 +51,7 @@ macro_rules! concerns {
 pub(super) use {concerns, flags};
 
 /// A group of settings.
-pub(super) trait Layered {
+pub(super) trait LayeredSettings {
     /// The names of its fields.
     const NAMES: &[&str];
 
@@ -60,17 +60,17 @@ pub(super) trait Layered {
 }
 
 /// A setting that may be absent.
-pub(super) trait Given {
+pub(super) trait OptionalSetting {
     fn or(self, below: Self) -> Self;
 }
 
-impl<T> Given for Option<T> {
+impl<T> OptionalSetting for Option<T> {
     fn or(self, below: Self) -> Self {
         Self::or(self, below)
     }
 }
 
-impl<T> Given for Vec<T> {
+impl<T> OptionalSetting for Vec<T> {
     fn or(self, below: Self) -> Self {
         if self.is_empty() { below } else { self }
     }

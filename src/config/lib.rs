@@ -5,19 +5,19 @@
 
 mod account;
 mod catalog;
+mod effective;
 mod environment;
 mod error;
 mod host;
 mod http;
-mod kept;
 mod layered;
 mod mcp;
 mod money;
+mod parse_error;
+mod retention;
 mod sandbox;
 mod secret;
 mod telemetry;
-mod told;
-mod unread;
 
 use std::{
     fs, io,
@@ -26,28 +26,28 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_objects::Place;
+use tollhouse_objects::BucketLocation;
 use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
 
-use self::layered::Layered as _;
+use self::layered::LayeredSettings as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
-    environment::{misspelt, said_aloud, without_empty},
+    effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
+    environment::{misspelled, secret_on_command_line, without_empty},
     error::SettingsError,
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
         ProxySettings,
     },
-    kept::{KeptFlags, KeptSettings},
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
+    parse_error::ParseError,
+    retention::{RetentionFlags, RetentionSettings},
     sandbox::{SandboxFlags, SandboxSettings},
-    secret::{Hidden, SecretFlags, SecretSettings},
+    secret::{HiddenValue, SecretFlags, SecretSettings},
     telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
-    told::{Looked, Source, Told, Wrong, as_they_stand, look},
-    unread::Unread,
 };
 
 /// The settings file, read if it exists.
@@ -65,7 +65,7 @@ pub struct Flags {
     pub http: HttpFlags,
     pub mcp: McpFlags,
     pub catalog: CatalogFlags,
-    pub kept: KeptFlags,
+    pub retention: RetentionFlags,
     pub telemetry: TelemetryFlags,
 }
 }
@@ -80,7 +80,7 @@ pub struct Home {
     /// The database to use instead, if any.
     pub database: Option<PostgresConfig>,
     /// Location of objects.
-    pub objects: Place,
+    pub objects: BucketLocation,
     /// Keys that are not in the data folder.
     pub secrets: SecretSettings,
 }
@@ -99,7 +99,7 @@ pub struct Settings {
     /// The database to use instead, if any.
     pub database: Option<PostgresConfig>,
     /// Location of objects. Default: the folder `files` in the data folder.
-    pub objects: Place,
+    pub objects: BucketLocation,
     /// Time after SIGTERM for load balancers to notice. Default: none, or 5 s for a store that other hosts can share.
     pub shutdown_delay: Duration,
     /// Time for running calls to complete after that.
@@ -121,7 +121,7 @@ pub struct Settings {
     /// The catalog and its rules.
     pub catalog: CatalogSettings,
     /// Retention of history.
-    pub kept: KeptSettings,
+    pub retention: RetentionSettings,
     /// Log, metrics and traces.
     pub telemetry: TelemetrySettings,
 }
@@ -138,7 +138,7 @@ impl Flags {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self),
             Err(source) => return Err(SettingsError::Read { path: file.to_owned(), source }),
         };
-        let unread = |error: toml::de::Error| SettingsError::Parse { path: file.to_owned(), source: Unread::of(&text, &error) };
+        let unread = |error: toml::de::Error| SettingsError::Parse { path: file.to_owned(), source: ParseError::of(&text, &error) };
         let table: toml::Table = toml::from_str(&text).map_err(unread)?;
         if let Some(key) = table.keys().find(|key| !Self::has(key)) {
             return Err(SettingsError::Key { path: file.to_owned(), key: key.clone() });
@@ -154,7 +154,7 @@ impl Flags {
     pub fn home(self) -> Result<Home, SettingsError> {
         let host = self.host;
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
-        let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
+        let objects = host.bucket()?.unwrap_or_else(|| BucketLocation::Folder(data.join("files")));
         Ok(Home { store: host.folder(), database: host.database()?, objects, secrets: self.secret.resolve()?, data })
     }
 
@@ -169,7 +169,7 @@ impl Flags {
         let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
         let shutdown_delay = host.shutdown_delay();
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
-        let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
+        let objects = host.bucket()?.unwrap_or_else(|| BucketLocation::Folder(data.join("files")));
         let one_address = self.http.sees_one_address(listen.ip());
         let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
         Ok(Settings {
@@ -189,7 +189,7 @@ impl Flags {
             sandbox: self.sandbox.resolve()?,
             http: self.http.resolve(listen.ip())?,
             catalog: self.catalog.resolve()?,
-            kept: self.kept.resolve(),
+            retention: self.retention.resolve(),
             telemetry,
         })
     }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_default_that_is_told_is_in_force() {
+    fn every_default_that_is_reported_is_in_force() {
         let command = Flags::augment_args(Command::new("serve"));
         let with = |words: &[&str]| {
             let given = command.clone().get_matches_from(["serve"].iter().chain(words));
@@ -211,8 +211,8 @@ mod tests {
         let mut compared = 0;
         for flag in command.get_arguments() {
             let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
-            let Some((_, told)) = help.strip_suffix(']').and_then(|help| help.split_once("[default: ")) else { continue };
-            let (value, condition) = told.split_once(", ").unwrap_or((told, ""));
+            let Some((_, reported)) = help.strip_suffix(']').and_then(|help| help.split_once("[default: ")) else { continue };
+            let (value, condition) = reported.split_once(", ").unwrap_or((reported, ""));
             let flag = format!("--{}", flag.get_long().unwrap());
             // A default in words, one of the pool, or one that follows another setting.
             if value.contains([' ', '`']) || flag.starts_with("--sandbox-") {
@@ -223,7 +223,7 @@ mod tests {
                 false if flag.starts_with("--otlp-") => &["--otlp-endpoint", "http://127.0.0.1:4318"],
                 false => &[],
             };
-            assert_eq!(with(elsewhere), with(&[elsewhere, &[&flag, value]].concat()), "{flag} says {told}");
+            assert_eq!(with(elsewhere), with(&[elsewhere, &[&flag, value]].concat()), "{flag} says {reported}");
             compared += 1;
         }
         assert!(compared > 30, "{compared} of them are told");
@@ -237,7 +237,7 @@ mod tests {
         let mut given = Flags::default();
         given.money.fee_bps = Some(4);
         let flags = given.over_file(&file).unwrap();
-        assert_eq!((flags.host.drain_ms, flags.kept.log_days, flags.money.fee_bps), (Some(1), Some(2), Some(4)));
+        assert_eq!((flags.host.drain_ms, flags.retention.log_days, flags.money.fee_bps), (Some(1), Some(2), Some(4)));
         assert_eq!(flags.mcp.mcp_hosts, ["a"]);
     }
 
@@ -247,7 +247,7 @@ mod tests {
         let file = folder.path().join(FILE);
         for key in ["drain", "drain_ms", "config"] {
             fs::write(&file, format!("{key} = 1")).unwrap();
-            assert!(matches!(Flags::default().over_file(&file), Err(SettingsError::Key { key: told, .. }) if told == key));
+            assert!(matches!(Flags::default().over_file(&file), Err(SettingsError::Key { key: reported, .. }) if reported == key));
         }
     }
 }

@@ -84,9 +84,9 @@ pub struct TaskSettings {
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerSettings {
     /// Maximum number in total.
-    pub most: usize,
+    pub max: usize,
     /// Maximum number for one address.
-    pub most_of_address: usize,
+    pub max_per_address: usize,
 }
 
 impl McpFlags {
@@ -111,8 +111,8 @@ impl McpFlags {
                 kept: Duration::from_secs(self.mcp_task_minutes.unwrap_or(10).saturating_mul(60)),
             },
             listeners: ListenerSettings {
-                most: self.mcp_listeners.unwrap_or(1_024),
-                most_of_address: self.mcp_address_listeners.unwrap_or(64),
+                max: self.mcp_listeners.unwrap_or(1_024),
+                max_per_address: self.mcp_address_listeners.unwrap_or(64),
             },
         })
     }

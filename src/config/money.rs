@@ -9,14 +9,14 @@ use std::{
 
 use clap::ValueEnum as _;
 use tollhouse_money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, Network, OwedLimits,
+    AcceptedToken, ConfigError, FacilitatorAccess, FacilitatorKind, FailedRuns, Family, GasLimits, LEAST_SETTLEMENT, Network, OwedLimits,
     PaymentConfig, UNRESOLVED_AFTER,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{account::usd, error::SettingsError, layered::flags, secret::Hidden};
+use super::{account::usd, error::SettingsError, layered::flags, secret::HiddenValue};
 
 /// Default recipient of simulated payments, an address that nobody owns.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
@@ -31,22 +31,22 @@ const DEFAULT_FEE_BPS: u16 = 500;
 const DEFAULT_CONFIRMATIONS: u64 = 1;
 
 /// Maximum number of blocks, because a call waits for them for at most a minute.
-const MOST_CONFIRMATIONS: u64 = 64;
+const MAX_CONFIRMATIONS: u64 = 64;
 
 /// Maximum time to look up how a settlement ended, in milliseconds: a year.
-const MOST_UNRESOLVED_AFTER_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
+const MAX_UNRESOLVED_AFTER_MS: u64 = 365 * 24 * 60 * 60 * 1_000;
 
 /// Default validity of a quote, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 
 /// Maximum validity of a quote, in milliseconds, because a builder's price change waits for it.
-const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
+const MAX_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Maximum runs for one payment that was settled before its run.
-const MOST_PAID_RUNS: i64 = 1_000;
+const MAX_PAID_RUNS: i64 = 1_000;
 
 /// Maximum time in which such runs can begin, in milliseconds. The payment's record is kept as long.
-const MOST_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
+const MAX_PAID_RUN_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 
 flags! {
 /// Flags for payments.
@@ -59,13 +59,13 @@ pub struct MoneyFlags {
     pub facilitator_url: Option<String>,
     /// Headers that are sent to the facilitator with every question, each as `Name: value`, one a line
     #[arg(long, env = "TOLLHOUSE_FACILITATOR_HEADERS", hide_env_values = true, value_delimiter = '\n')]
-    pub facilitator_headers: Vec<Hidden>,
+    pub facilitator_headers: Vec<HiddenValue>,
     /// Id of the key by which Coinbase's facilitator knows this host
     #[arg(long, env = "CDP_API_KEY_ID")]
     pub cdp_api_key_id: Option<String>,
     /// Secret of that key: Ed25519 in base64, or P-256 as a PEM
     #[arg(long, env = "CDP_API_KEY_SECRET", hide_env_values = true)]
-    pub cdp_api_key_secret: Option<Hidden>,
+    pub cdp_api_key_secret: Option<HiddenValue>,
     /// Facilitators of single networks, each as `NETWORK=KIND` or `NETWORK=URL` (an `http` one, which is sent no credentials)
     #[arg(long, env = "TOLLHOUSE_NETWORK_FACILITATORS", value_delimiter = ',')]
     pub network_facilitator: Vec<String>,
@@ -87,16 +87,16 @@ pub struct MoneyFlags {
     pub rpc_url: Option<String>,
     /// The same for other EVM networks, each as `NETWORK=URL`
     #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
-    pub network_rpc_url: Vec<Hidden>,
+    pub network_rpc_url: Vec<HiddenValue>,
     /// Blocks that a settlement needs before it counts, its own among them, where a node is set [default: 1]
-    #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MOST_CONFIRMATIONS))]
+    #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MAX_CONFIRMATIONS))]
     pub confirmations: Option<u64>,
     /// The same for single networks, each as `NETWORK=BLOCKS`
     #[arg(long, env = "TOLLHOUSE_NETWORK_CONFIRMATIONS", value_delimiter = ',')]
     pub network_confirmations: Vec<String>,
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
-    pub gas_key: Option<Hidden>,
+    pub gas_key: Option<HiddenValue>,
     /// File that has the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
@@ -122,13 +122,13 @@ pub struct MoneyFlags {
     #[arg(long, env = "TOLLHOUSE_NETWORK_LEAST_SETTLEMENTS_USD", value_delimiter = ',')]
     pub network_least_settlement_usd: Vec<String>,
     /// Time for which a settlement with an unknown outcome is looked up, in ms, at most a year; then it is `unresolved`, and an admin decides [default: 86400000]
-    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_UNRESOLVED_AFTER_MS))]
+    #[arg(long, env = "TOLLHOUSE_UNRESOLVED_AFTER_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_UNRESOLVED_AFTER_MS))]
     pub unresolved_after_ms: Option<u64>,
     /// Runs for one payment that was settled before the run, the first among them; a run that fails can be repeated [default: 10]
-    #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MOST_PAID_RUNS))]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUNS", value_parser = clap::value_parser!(u32).range(1..=MAX_PAID_RUNS))]
     pub paid_runs: Option<u32>,
     /// Time from such a settlement until the last of these runs can begin, in ms, at most 30 days [default: 86400000]
-    #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_PAID_RUN_MS))]
+    #[arg(long, env = "TOLLHOUSE_PAID_RUN_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_PAID_RUN_MS))]
     pub paid_run_ms: Option<u64>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
@@ -140,14 +140,14 @@ pub struct MoneyFlags {
     #[arg(long, env = "TOLLHOUSE_FEE_BPS", value_parser = clap::value_parser!(u16).range(0..=10_000))]
     pub fee_bps: Option<u16>,
     /// Time that a quote holds, in ms, at most a day [default: 300000]
-    #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MOST_QUOTE_MS))]
+    #[arg(long, env = "TOLLHOUSE_QUOTE_MS", value_parser = clap::value_parser!(u64).range(1..=MAX_QUOTE_MS))]
     pub quote_ms: Option<u64>,
     /// Base URL of a quote API in the shape of LI.FI's, which is asked for routes to what payments are made in; without it, an embedded table has typical ones
     #[arg(long, env = "TOLLHOUSE_ROUTES_URL")]
     pub routes_url: Option<String>,
     /// Key that is shown to that API, as `x-lifi-api-key`
     #[arg(long, env = "TOLLHOUSE_ROUTES_KEY", hide_env_values = true)]
-    pub routes_key: Option<Hidden>,
+    pub routes_key: Option<HiddenValue>,
 }
 }
 
@@ -159,7 +159,7 @@ pub struct MoneySettings {
     /// Credentials for the facilitator at `X402_FACILITATOR_URL`.
     pub access: FacilitatorAccess,
     /// Key of the account that pays the gas, for `evm`.
-    pub gas_key: Option<Hidden>,
+    pub gas_key: Option<HiddenValue>,
     /// Limits on gas spent by settlements that do not pay.
     pub gas: GasLimits,
     /// How long to keep asking how a settlement ended.
@@ -175,7 +175,7 @@ pub struct MoneySettings {
     /// URL of the service for conversion routes. `None` means the built-in table.
     pub routes_url: Option<String>,
     /// API key for that service.
-    pub routes_key: Option<Hidden>,
+    pub routes_key: Option<HiddenValue>,
 }
 
 /// Settings of payments on one network.
@@ -184,7 +184,7 @@ pub struct NetworkSettings {
     /// The network.
     pub network: &'static Network,
     /// The accepted tokens and their recipients.
-    pub accepted: Vec<Accepted>,
+    pub accepted: Vec<AcceptedToken>,
     /// The kind of facilitator.
     pub facilitator: FacilitatorKind,
     /// The facilitator's URL, for `http`.
@@ -192,7 +192,7 @@ pub struct NetworkSettings {
     /// Whether it is the facilitator at `X402_FACILITATOR_URL`, to which credentials are sent.
     pub known: bool,
     /// URL of a node of the network, for looking up settlements.
-    pub rpc_url: Option<Hidden>,
+    pub rpc_url: Option<HiddenValue>,
     /// Number of blocks that a settlement needs before it counts, including its own. Default: 1.
     pub confirmations: u64,
     /// The least amount that covers the gas of its settlement. Zero if every amount does, or if this host pays no gas.
@@ -229,19 +229,19 @@ impl MoneyFlags {
     pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
-        let gas_key = Hidden::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
-        if let (None, Some(kind)) = (&gas_key, kind_where(FacilitatorKind::sends)) {
+        let gas_key = HiddenValue::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
+        if let (None, Some(kind)) = (&gas_key, kind_where(FacilitatorKind::sends_transactions)) {
             return Err(SettingsError::NoGasKey(kind));
         }
-        let plays = kind_where(FacilitatorKind::plays).is_some();
-        if plays && kind_where(|kind| !kind.plays()).is_some() {
+        let plays = kind_where(FacilitatorKind::is_simulated).is_some();
+        if plays && kind_where(|kind| !kind.is_simulated()).is_some() {
             return Err(SettingsError::PlayAndRealMoney);
         }
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
         if plays && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));
         }
-        let text = |hidden: &Hidden| hidden.expose().to_owned();
+        let text = |hidden: &HiddenValue| hidden.expose().to_owned();
         let access = FacilitatorAccess {
             headers: self.facilitator_headers.iter().map(text).filter(|line| !line.trim().is_empty()).collect(),
             cdp_key: match (self.cdp_api_key_id, &self.cdp_api_key_secret) {
@@ -255,7 +255,7 @@ impl MoneyFlags {
             return Err(SettingsError::Fee(fee));
         }
         let defaults = GasLimits::default();
-        let gas = |given: Option<u64>, most| given.map_or(most, NonZeroU64::new);
+        let gas = |given: Option<u64>, max| given.map_or(max, NonZeroU64::new);
         let gas = GasLimits {
             of_payer: gas(self.payer_burned_gas, defaults.of_payer),
             of_address: gas(self.address_burned_gas, defaults.of_address.filter(|_| !listen.ip().is_loopback())),
@@ -265,14 +265,14 @@ impl MoneyFlags {
         };
         let owed = OwedLimits {
             runs: self.paid_runs.map_or(OwedLimits::default().runs, |runs| NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)),
-            kept: self.paid_run_ms.map_or(OwedLimits::default().kept, |ms| Duration::from_millis(ms.clamp(1, MOST_PAID_RUN_MS))),
+            kept: self.paid_run_ms.map_or(OwedLimits::default().kept, |ms| Duration::from_millis(ms.clamp(1, MAX_PAID_RUN_MS))),
         };
         Ok(MoneySettings {
             networks,
             gas,
             unresolved_after: self
                 .unresolved_after_ms
-                .map_or(UNRESOLVED_AFTER, |ms| Duration::from_millis(ms.clamp(1, MOST_UNRESOLVED_AFTER_MS))),
+                .map_or(UNRESOLVED_AFTER, |ms| Duration::from_millis(ms.clamp(1, MAX_UNRESOLVED_AFTER_MS))),
             owed,
             access,
             gas_key,
@@ -280,7 +280,7 @@ impl MoneyFlags {
             fee: FeeBps(fee),
             routes_url: self.routes_url,
             routes_key: self.routes_key,
-            quote: Duration::from_millis(self.quote_ms.map_or(DEFAULT_QUOTE_MS, |ms| ms.clamp(1, MOST_QUOTE_MS))),
+            quote: Duration::from_millis(self.quote_ms.map_or(DEFAULT_QUOTE_MS, |ms| ms.clamp(1, MAX_QUOTE_MS))),
         })
     }
 
@@ -298,7 +298,7 @@ impl MoneyFlags {
         }
         let kinds = pairs("network-facilitator", self.network_facilitator.iter().map(String::as_str), &networks)?;
         let assets = pairs("asset", self.asset.iter().map(String::as_str), &networks)?;
-        let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(Hidden::expose), &networks)?;
+        let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(HiddenValue::expose), &networks)?;
         let depths = pairs("network-confirmations", self.network_confirmations.iter().map(String::as_str), &networks)?;
         let least = pairs("network-least-settlement-usd", self.network_least_settlement_usd.iter().map(String::as_str), &networks)?;
         let first_evm = networks.iter().find(|network| network.chain_id().is_some());
@@ -309,23 +309,23 @@ impl MoneyFlags {
                     pairs.iter().filter(|(of, _)| of == network).map(|(_, text)| (*text).to_owned()).collect::<Vec<_>>()
                 };
                 let first = self.rpc_url.as_ref().filter(|_| first_evm == Some(network)).cloned();
-                let rpc_url = of(&nodes).pop().or(first).map(Hidden::from);
+                let rpc_url = of(&nodes).pop().or(first).map(HiddenValue::from);
                 let confirmations = match of(&depths).pop() {
                     Some(_) if rpc_url.is_none() => return Err(SettingsError::NoNodeForConfirmations(network.caip2)),
                     None => self.confirmations.unwrap_or(DEFAULT_CONFIRMATIONS),
-                    Some(text) => text.parse().map_err(|_| SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS })?,
+                    Some(text) => text.parse().map_err(|_| SettingsError::Confirmations { text, max: MAX_CONFIRMATIONS })?,
                 };
-                if !(1..=MOST_CONFIRMATIONS).contains(&confirmations) {
+                if !(1..=MAX_CONFIRMATIONS).contains(&confirmations) {
                     let text = confirmations.to_string();
-                    return Err(SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS });
+                    return Err(SettingsError::Confirmations { text, max: MAX_CONFIRMATIONS });
                 }
                 let on = self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)?;
                 let usual = if network.is_test { MicroUsd::ZERO } else { LEAST_SETTLEMENT };
                 let least_settlement = match of(&least).pop() {
-                    Some(text) => usd(&text).map_err(|why| SettingsError::LeastSettlement { text, why })?,
+                    Some(text) => usd(&text).map_err(|reason| SettingsError::LeastSettlement { text, reason })?,
                     None => self.least_settlement_usd.unwrap_or(usual),
                 };
-                let least_settlement = if on.facilitator.sends() { least_settlement } else { MicroUsd::ZERO };
+                let least_settlement = if on.facilitator.sends_transactions() { least_settlement } else { MicroUsd::ZERO };
                 Ok(NetworkSettings { confirmations, least_settlement, ..on })
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -344,7 +344,7 @@ impl MoneyFlags {
         network: &'static Network,
         own: Option<String>,
         assets: &[String],
-        rpc_url: Option<Hidden>,
+        rpc_url: Option<HiddenValue>,
     ) -> Result<NetworkSettings, SettingsError> {
         let kind = self.facilitator.unwrap_or_default();
         let (facilitator, url) = match own {
@@ -358,22 +358,22 @@ impl MoneyFlags {
             return Err(SettingsError::NotSettledBy { facilitator, network: network.caip2 });
         }
         let known = url.is_none();
-        let url = url.or_else(|| self.facilitator_url.clone()).filter(|_| facilitator.elsewhere());
-        if facilitator.elsewhere() && url.is_none() {
+        let url = url.or_else(|| self.facilitator_url.clone()).filter(|_| facilitator.is_remote());
+        if facilitator.is_remote() && url.is_none() {
             return Err(SettingsError::NoFacilitatorUrl(facilitator));
         }
-        if facilitator.sends() && rpc_url.is_none() {
+        if facilitator.sends_transactions() && rpc_url.is_none() {
             return Err(SettingsError::NoNode { facilitator, network: network.caip2 });
         }
         let pay_to = match (network.family, &self.pay_to, &self.pay_to_solana) {
             (Family::Evm { .. }, Some(pay_to), _) | (Family::Solana, _, Some(pay_to)) => pay_to.as_str(),
-            (Family::Evm { .. }, None, _) if facilitator.plays() => SIMULATED_PAY_TO,
+            (Family::Evm { .. }, None, _) if facilitator.is_simulated() => SIMULATED_PAY_TO,
             (Family::Evm { .. }, None, _) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO" }),
             (Family::Solana, _, None) => return Err(SettingsError::NoPayTo { facilitator, setting: "TOLLHOUSE_PAY_TO_SOLANA" }),
         };
         let accepted = match assets {
-            [] => vec![Accepted::new(network.caip2, None, pay_to)?],
-            named => named.iter().map(|asset| Accepted::new(network.caip2, Some(asset), pay_to)).collect::<Result<_, _>>()?,
+            [] => vec![AcceptedToken::new(network.caip2, None, pay_to)?],
+            named => named.iter().map(|asset| AcceptedToken::new(network.caip2, Some(asset), pay_to)).collect::<Result<_, _>>()?,
         };
         let (confirmations, least_settlement) = (DEFAULT_CONFIRMATIONS, MicroUsd::ZERO);
         Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url, confirmations, least_settlement })

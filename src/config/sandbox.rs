@@ -8,9 +8,9 @@ use tollhouse_protocol::{JailLayer, Tier, limits::CALL_BYTES};
 use super::{error::SettingsError, layered::flags};
 
 /// Above any possible number of processes: Linux process ids are below 2²².
-const MOST_PROCESSES: usize = 1 << 22;
+const MAX_PROCESSES: usize = 1 << 22;
 /// Above the number of calls that a worker's socket can hold.
-const MOST_AHEAD: usize = 1_024;
+const MAX_AHEAD: usize = 1_024;
 /// Minimum memory: enough for the zygote, a spare worker, and a running one.
 const LEAST_MEMORY: u64 = 64 << 20;
 
@@ -92,16 +92,16 @@ impl SandboxFlags {
     ///
     /// A missing worker binary, or impossible values.
     pub fn resolve(self) -> Result<SandboxSettings, SettingsError> {
-        let worker = self.worker.unwrap_or_else(beside_this_binary);
+        let worker = self.worker.unwrap_or_else(next_to_this_binary);
         if !worker.is_file() {
             return Err(SettingsError::NoWorker(worker));
         }
         Ok(SandboxSettings {
             worker,
-            spares: within("--sandbox-spares", self.sandbox_spares, 0..=MOST_PROCESSES)?,
-            running: within("--sandbox-running", self.sandbox_running, 1..=MOST_PROCESSES)?,
-            pipeline: within("--sandbox-pipeline", self.sandbox_pipeline, 0..=MOST_AHEAD)?,
-            processes: within("--sandbox-processes", self.sandbox_processes, 1..=MOST_PROCESSES)?,
+            spares: within("--sandbox-spares", self.sandbox_spares, 0..=MAX_PROCESSES)?,
+            running: within("--sandbox-running", self.sandbox_running, 1..=MAX_PROCESSES)?,
+            pipeline: within("--sandbox-pipeline", self.sandbox_pipeline, 0..=MAX_AHEAD)?,
+            processes: within("--sandbox-processes", self.sandbox_processes, 1..=MAX_PROCESSES)?,
             memory: within("--sandbox-memory", self.sandbox_memory, LEAST_MEMORY..=u64::MAX)?,
             tier: self.sandbox_tier.map_or(Ok(Tier::default()), |name| tier(&name))?,
             zygote: self.sandbox_zygote.unwrap_or(self.sandbox_strict.is_empty()),
@@ -131,13 +131,13 @@ fn within<T: Copy + PartialOrd + TryInto<u64>>(
     let number = |value: T| value.try_into().unwrap_or(u64::MAX);
     match value {
         Some(given) if !range.contains(&given) => {
-            Err(SettingsError::Range { flag, given: number(given), least: number(*range.start()), most: number(*range.end()) })
+            Err(SettingsError::Range { flag, given: number(given), least: number(*range.start()), max: number(*range.end()) })
         }
         _ => Ok(value),
     }
 }
 
-fn beside_this_binary() -> PathBuf {
+fn next_to_this_binary() -> PathBuf {
     let mut path = std::env::current_exe().unwrap_or_default();
     path.set_file_name("tollhouse-worker");
     path
@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn workers_are_forked_unless_layers_are_named_or_it_is_said() {
         assert!(resolved(&[], None).unwrap().zygote && !resolved(&["seccomp"], None).unwrap().zygote);
-        for said in [true, false] {
-            let sandbox_strict = if said { vec!["seccomp".to_owned()] } else { Vec::new() };
+        for message in [true, false] {
+            let sandbox_strict = if message { vec!["seccomp".to_owned()] } else { Vec::new() };
             let flags = SandboxFlags {
                 worker: std::env::current_exe().ok(),
-                sandbox_zygote: Some(said),
+                sandbox_zygote: Some(message),
                 sandbox_strict,
                 ..SandboxFlags::default()
             };
-            assert_eq!(flags.resolve().unwrap().zygote, said);
+            assert_eq!(flags.resolve().unwrap().zygote, message);
         }
     }
 

@@ -14,16 +14,16 @@ flags! {
 pub struct SecretFlags {
     /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
-    pub master_key: Option<Hidden>,
+    pub master_key: Option<HiddenValue>,
     /// File with it
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_FILE")]
     pub master_key_file: Option<PathBuf>,
     /// Master keys that only open what is sealed under them still, comma-separated
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
-    pub master_key_old: Option<Hidden>,
+    pub master_key_old: Option<HiddenValue>,
     /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: made on first start, in the file `receipt-key.pem` of the data folder]
     #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY", hide_env_values = true)]
-    pub receipt_key: Option<Hidden>,
+    pub receipt_key: Option<HiddenValue>,
     /// File with it
     #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY_FILE")]
     pub receipt_key_file: Option<PathBuf>,
@@ -34,19 +34,19 @@ pub struct SecretFlags {
 #[derive(Debug, Clone, Default)]
 pub struct SecretSettings {
     /// The master key that encrypts, or several with that one first. Default: the file in the data folder.
-    pub master_key: Option<Hidden>,
+    pub master_key: Option<HiddenValue>,
     /// Old master keys, which only decrypt.
-    pub master_key_old: Option<Hidden>,
+    pub master_key_old: Option<HiddenValue>,
     /// The key that signs receipts. Default: the file in the data folder.
-    pub receipt_key: Option<Hidden>,
+    pub receipt_key: Option<HiddenValue>,
 }
 
 impl SecretFlags {
     pub(super) fn resolve(self) -> Result<SecretSettings, SettingsError> {
         Ok(SecretSettings {
-            master_key: Hidden::given_or_in(self.master_key, self.master_key_file.as_deref())?,
+            master_key: HiddenValue::given_or_in(self.master_key, self.master_key_file.as_deref())?,
             master_key_old: self.master_key_old,
-            receipt_key: Hidden::given_or_in(self.receipt_key, self.receipt_key_file.as_deref())?,
+            receipt_key: HiddenValue::given_or_in(self.receipt_key, self.receipt_key_file.as_deref())?,
         })
     }
 }
@@ -54,9 +54,9 @@ impl SecretFlags {
 /// A secret setting that is never displayed, and wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
-pub struct Hidden(zeroize::Zeroizing<String>);
+pub struct HiddenValue(zeroize::Zeroizing<String>);
 
-impl Hidden {
+impl HiddenValue {
     /// Returns the secret text.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -76,13 +76,13 @@ impl Hidden {
     }
 }
 
-impl From<String> for Hidden {
+impl From<String> for HiddenValue {
     fn from(text: String) -> Self {
         Self(text.into())
     }
 }
 
-impl std::fmt::Debug for Hidden {
+impl std::fmt::Debug for HiddenValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hidden")
     }
@@ -97,11 +97,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("secret");
         fs::write(&file, "two\nlines \r\n\n").unwrap();
-        let read = |given: Option<&str>, file| Hidden::given_or_in(given.map(|text| text.to_owned().into()), file).unwrap();
+        let read = |given: Option<&str>, file| HiddenValue::given_or_in(given.map(|text| text.to_owned().into()), file).unwrap();
         assert_eq!(read(Some("given"), Some(&*file)).unwrap().expose(), "given");
         assert_eq!(read(None, Some(&*file)).unwrap().expose(), "two\nlines ");
         assert!(read(None, None).is_none());
-        let missing = Hidden::given_or_in(None, Some(&folder.path().join("missing")));
+        let missing = HiddenValue::given_or_in(None, Some(&folder.path().join("missing")));
         assert!(matches!(missing, Err(SettingsError::Read { .. })));
     }
 }

@@ -8,7 +8,7 @@ use tollhouse_account::token::Token;
 use tollhouse_telemetry::{Destination, OtlpSettings, TraceSettings, log::LogFormat};
 use url::{Host, Url};
 
-use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
+use super::{environment::standard_var, error::SettingsError, layered::flags, secret::HiddenValue};
 
 /// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -31,16 +31,16 @@ pub struct TelemetryFlags {
     pub metrics: Option<MetricsReaders>,
     /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
-    pub metrics_token: Option<Hidden>,
+    pub metrics_token: Option<HiddenValue>,
     /// File with it
     #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN_FILE")]
     pub metrics_token_file: Option<PathBuf>,
     /// Collector that traces and metrics are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
     #[arg(long, env = "TOLLHOUSE_OTLP_ENDPOINT", hide_env_values = true)]
-    pub otlp_endpoint: Option<Hidden>,
+    pub otlp_endpoint: Option<HiddenValue>,
     /// Headers sent with them, as `name=value,name=value` [default: `OTEL_EXPORTER_OTLP_HEADERS`, else none]
     #[arg(long, env = "TOLLHOUSE_OTLP_HEADERS", hide_env_values = true)]
-    pub otlp_headers: Option<Hidden>,
+    pub otlp_headers: Option<HiddenValue>,
     /// Name of the service that they are of [default: `OTEL_SERVICE_NAME`, else tollhouse]
     #[arg(long, env = "TOLLHOUSE_OTLP_SERVICE")]
     pub otlp_service: Option<String>,
@@ -76,15 +76,15 @@ impl TelemetryFlags {
         let here = listen.is_loopback() && base_url.is_none_or(is_here);
         let metrics = self.metrics.unwrap_or(if here { MetricsReaders::Loopback } else { MetricsReaders::Admin });
         let otlp = self.otlp()?;
-        let token = Hidden::given_or_in(self.metrics_token, self.metrics_token_file.as_deref())?;
+        let token = HiddenValue::given_or_in(self.metrics_token, self.metrics_token_file.as_deref())?;
         let metrics_token = token.map(|token| Token::of(token.expose())).transpose().map_err(SettingsError::MetricsToken)?;
         Ok(TelemetrySettings { log_format: self.log_format.unwrap_or_default(), metrics, metrics_token, otlp })
     }
 
     fn otlp(&self) -> Result<Option<OtlpSettings>, SettingsError> {
-        let own = |own: &Option<Hidden>| own.as_ref().map(|own| own.expose().to_owned());
+        let own = |own: &Option<HiddenValue>| own.as_ref().map(|own| own.expose().to_owned());
         let (address, headers) = (own(&self.otlp_endpoint), own(&self.otlp_headers));
-        let [traces, metrics] = [&TRACES, &METRICS].map(|signal| signal.destination(address.as_deref(), headers.as_deref(), &of_others));
+        let [traces, metrics] = [&TRACES, &METRICS].map(|signal| signal.destination(address.as_deref(), headers.as_deref(), &standard_var));
         let (traces, metrics) = (traces?, metrics?);
         if traces.is_none() && metrics.is_none() {
             return Ok(None);
@@ -96,7 +96,7 @@ impl TelemetryFlags {
             sampling: if traces.is_some() { rates } else { TraceSettings { of_callers: 0, of_own: 0 } },
             traces,
             metrics,
-            service: self.otlp_service.clone().or_else(|| of_others("OTEL_SERVICE_NAME")).unwrap_or_else(|| "tollhouse".to_owned()),
+            service: self.otlp_service.clone().or_else(|| standard_var("OTEL_SERVICE_NAME")).unwrap_or_else(|| "tollhouse".to_owned()),
         }))
     }
 }
@@ -239,8 +239,8 @@ mod tests {
             (vec![(TRACES.endpoint, "x"), (base, "http://x")], TRACES.endpoint),
             (vec![(base, "http://x"), (TRACES.headers, "a")], TRACES.headers),
         ] {
-            let why = at(None, &set, &TRACES).unwrap_err();
-            assert!(why.contains(&format!("`{named}`")), "{why}");
+            let reason = at(None, &set, &TRACES).unwrap_err();
+            assert!(reason.contains(&format!("`{named}`")), "{reason}");
         }
     }
 }

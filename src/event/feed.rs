@@ -35,14 +35,14 @@ struct Subject<T> {
     /// When the first follower came.
     since: Timestamp,
     /// Whether everything stored from now on is delivered.
-    begun: watch::Sender<bool>,
+    started: watch::Sender<bool>,
 }
 
 /// A follower. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Follower<T> {
     entries: broadcast::Receiver<T>,
-    begun: watch::Receiver<bool>,
+    started: watch::Receiver<bool>,
 }
 
 /// An item for a follower.
@@ -57,7 +57,7 @@ pub enum FeedItem<T> {
 /// The subject already has [`MAX_FOLLOWERS`] followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_FOLLOWERS} others follow this already")]
-pub struct Crowded;
+pub struct TooManyFollowers;
 
 /// The position of an entry among the stored ones of its subject: by time, then by what distinguishes entries of the
 /// same time.
@@ -93,11 +93,11 @@ impl<T: Clone> Feed<T> {
     /// entries are pulled.
     pub fn publish(&self, subject: &str, make: impl FnOnce() -> T) {
         if self.pulled.is_none() {
-            self.tell(subject, make);
+            self.send(subject, make);
         }
     }
 
-    pub(super) fn tell(&self, subject: &str, make: impl FnOnce() -> T) {
+    pub(super) fn send(&self, subject: &str, make: impl FnOnce() -> T) {
         let mut subjects = self.subjects();
         let Some(Subject { followers, .. }) = subjects.get(subject) else { return };
         if followers.receiver_count() == 0 || followers.send(make()).is_err() {
@@ -109,26 +109,26 @@ impl<T: Clone> Feed<T> {
     ///
     /// # Errors
     ///
-    /// [`Crowded`].
-    pub fn follow(&self, subject: &str) -> Result<Follower<T>, Crowded> {
+    /// [`TooManyFollowers`].
+    pub fn follow(&self, subject: &str) -> Result<Follower<T>, TooManyFollowers> {
         let mut subjects = self.subjects();
         // Drop buffers without followers, whichever subject is published to.
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         let subject = subjects.entry(subject.to_owned()).or_insert_with(|| Subject {
             followers: broadcast::Sender::new(BUFFER),
             since: self.pulled.as_ref().map_or(Timestamp(0), Clock::now),
-            begun: watch::Sender::new(self.pulled.is_none()),
+            started: watch::Sender::new(self.pulled.is_none()),
         });
         if subject.followers.receiver_count() >= MAX_FOLLOWERS {
-            return Err(Crowded);
+            return Err(TooManyFollowers);
         }
-        Ok(Follower { entries: subject.followers.subscribe(), begun: subject.begun.subscribe() })
+        Ok(Follower { entries: subject.followers.subscribe(), started: subject.started.subscribe() })
     }
 
     /// Marks that everything stored about `subject` from now on is delivered.
     pub(super) fn begin(&self, subject: &str) {
-        if let Some(Subject { begun, .. }) = self.subjects().get(subject) {
-            begun.send_if_modified(|begun| !std::mem::replace(begun, true));
+        if let Some(Subject { started, .. }) = self.subjects().get(subject) {
+            started.send_if_modified(|started| !std::mem::replace(started, true));
         }
     }
 
@@ -154,8 +154,8 @@ impl<T> Feed<T> {
 impl<T: Clone> Follower<T> {
     /// Waits until everything stored from then on is delivered here. A caller that reads the store after that misses
     /// nothing in between.
-    pub async fn begun(&mut self) {
-        _ = self.begun.wait_for(|begun| *begun).await;
+    pub async fn started(&mut self) {
+        _ = self.started.wait_for(|started| *started).await;
     }
 
     /// Returns the next item, or `None` when the feed has ended. Dropping the future loses nothing.
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_follower_is_told_what_it_missed_where_it_is_missing() {
+    async fn a_slow_follower_learns_what_it_missed_where_it_is_missing() {
         let feed = feed();
         let mut follower = feed.follow("one").unwrap();
         let past = BUFFER + 5;
@@ -215,7 +215,7 @@ mod tests {
     async fn followers_are_bounded_and_forgotten_when_they_go() {
         let feed = feed::<u8>();
         let mut followers: Vec<_> = (0..MAX_FOLLOWERS).map(|_| feed.follow("one").unwrap()).collect();
-        assert_eq!(feed.follow("one").unwrap_err(), Crowded);
+        assert_eq!(feed.follow("one").unwrap_err(), TooManyFollowers);
         followers.pop();
         followers.push(feed.follow("one").unwrap());
         drop(followers);

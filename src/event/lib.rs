@@ -7,10 +7,10 @@
 #![warn(missing_docs)]
 
 pub mod feed;
-mod keep;
-mod place;
+mod position;
 pub mod pull;
 mod read;
+mod retention;
 #[cfg(test)]
 mod tests;
 
@@ -27,16 +27,16 @@ use tollhouse_base::{
     id::EventId,
 };
 use tollhouse_store as store;
-use tollhouse_store::{Batch, Durability, Ended, Store, StoreError, Table, schema};
+use tollhouse_store::{Batch, Durability, Store, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::{Owner, Slug};
 
 pub use self::{
-    place::EventPlace,
+    position::EventPosition,
     read::{EventPage, EventQuery},
 };
-use crate::feed::{Crowded, Feed, Follower};
+use crate::feed::{Feed, Follower, TooManyFollowers};
 
-const EVENTS: Table<(Ended<String>, store::Place), Event> = schema::EVENTS.holding();
+const EVENTS: Table<(TerminatedText<String>, store::KeyPosition), Event> = schema::EVENTS.holding();
 tollhouse_store::json_values!(Event);
 
 /// How many events are kept, and how long.
@@ -192,7 +192,7 @@ impl Events {
     /// Returns a batch that adds `event` to the feed of `owner`.
     #[must_use]
     pub fn stored(owner: &Owner, event: &Event) -> Batch {
-        EVENTS.put(&(of(owner.share()), EventPlace::of(&event.id).0), event)
+        EVENTS.put(&(of(owner.share()), EventPosition::of(&event.id).0), event)
     }
 
     /// Announces an event to live followers. Call it after the commit.
@@ -205,8 +205,8 @@ impl Events {
     ///
     /// # Errors
     ///
-    /// [`Crowded`].
-    pub fn follow(&self, owner: &Owner) -> Result<Follower<Arc<Event>>, Crowded> {
+    /// [`TooManyFollowers`].
+    pub fn follow(&self, owner: &Owner) -> Result<Follower<Arc<Event>>, TooManyFollowers> {
         self.feed.follow(owner.share())
     }
 
@@ -228,6 +228,6 @@ impl Events {
 }
 
 /// Returns the start of the keys of an owner's events.
-fn of(share: &str) -> Ended<String> {
-    Ended(share.to_owned())
+fn of(share: &str) -> TerminatedText<String> {
+    TerminatedText(share.to_owned())
 }

@@ -37,20 +37,20 @@ const BURST: usize = BUFFER / 4;
 const PACE: Duration = Duration::from_millis(5);
 
 /// Progress of pulling one subject.
-struct Pulled<P> {
+struct PullProgress<P> {
     since: Timestamp,
     /// When everything stored so far was read.
     read_at: Timestamp,
-    begun: bool,
+    started: bool,
     /// Delivered entries that the next read will find again.
-    told: BTreeSet<P>,
+    published: BTreeSet<P>,
 }
 
 impl<T: Send + Sync + 'static> Feed<Arc<T>> {
     /// Starts the task that delivers stored entries. It ends when nobody holds the feed. Does nothing if the store is
     /// not shared. `read` returns up to a number of entries of a subject after a position, oldest first. `place`
     /// returns the position of an entry. Call it inside a tokio runtime.
-    pub fn pull<P, Read, Reading>(self: &Arc<Self>, place: fn(&T) -> P, read: Read)
+    pub fn pull<P, Read, Reading>(self: &Arc<Self>, position: fn(&T) -> P, read: Read)
     where
         P: Position + 'static,
         Read: Fn(String, P, usize) -> Reading + Send + Sync + 'static,
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
         let Some(clock) = self.clock().cloned() else { return };
         let feed = Arc::downgrade(self);
         tokio::spawn(async move {
-            let (mut subjects, mut away) = (HashMap::<String, Pulled<P>>::new(), false);
+            let (mut subjects, mut away) = (HashMap::<String, PullProgress<P>>::new(), false);
             let mut tick = interval(PULL_EVERY);
             tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
@@ -68,9 +68,9 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
                 let followed = feed.followed();
                 subjects.retain(|subject, _| followed.contains_key(subject));
                 for (subject, since) in followed {
-                    subjects.entry(subject).or_insert_with(|| Pulled::since(since));
+                    subjects.entry(subject).or_insert_with(|| PullProgress::since(since));
                 }
-                let turns = subjects.iter_mut().map(|(subject, pulled)| pulled.turn(&feed, subject, clock.now(), place, &read));
+                let turns = subjects.iter_mut().map(|(subject, pulled)| pulled.turn(&feed, subject, clock.now(), position, &read));
                 let failed = join_all(turns).await.into_iter().find_map(Result::err);
                 if let (Some(error), false) = (&failed, away) {
                     tracing::warn!(%error, "what those who follow are to be told could not be read yet");
@@ -81,9 +81,9 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
     }
 }
 
-impl<P: Position> Pulled<P> {
+impl<P: Position> PullProgress<P> {
     fn since(since: Timestamp) -> Self {
-        Self { since, read_at: since, begun: false, told: BTreeSet::new() }
+        Self { since, read_at: since, started: false, published: BTreeSet::new() }
     }
 
     /// Delivers entries that are new at `now`.
@@ -92,7 +92,7 @@ impl<P: Position> Pulled<P> {
         feed: &Feed<Arc<T>>,
         subject: &str,
         now: Timestamp,
-        place: fn(&T) -> P,
+        position: fn(&T) -> P,
         read: &Read,
     ) -> Result<(), StoreError>
     where
@@ -100,20 +100,20 @@ impl<P: Position> Pulled<P> {
         Reading: Future<Output = Result<Vec<T>, StoreError>>,
     {
         let settled = P::start_of(Timestamp(now.0.saturating_sub(SETTLED_MS)));
-        let (mut from, mut told) = (before::<P>(self.read_at), 0);
+        let (mut from, mut reported) = (before::<P>(self.read_at), 0);
         'pages: loop {
             let page = read(subject.to_owned(), from.clone(), PAGE).await?;
             let is_last = page.len() < PAGE;
             for entry in page {
-                from = place(&entry);
-                let was_before = !self.begun && from.at() < self.since;
+                from = position(&entry);
+                let was_before = !self.started && from.at() < self.since;
                 if !was_before && from >= settled {
                     break 'pages;
                 }
-                if self.told.insert(from.clone()) && !was_before {
-                    feed.tell(subject, || Arc::new(entry));
-                    told += 1;
-                    if told % BURST == 0 {
+                if self.published.insert(from.clone()) && !was_before {
+                    feed.send(subject, || Arc::new(entry));
+                    reported += 1;
+                    if reported % BURST == 0 {
                         sleep(PACE).await;
                     }
                 }
@@ -122,8 +122,8 @@ impl<P: Position> Pulled<P> {
                 break;
             }
         }
-        (self.begun, self.read_at) = (true, now);
-        self.told = self.told.split_off(&before::<P>(now));
+        (self.started, self.read_at) = (true, now);
+        self.published = self.published.split_off(&before::<P>(now));
         feed.begin(subject);
         Ok(())
     }

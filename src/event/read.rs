@@ -4,7 +4,7 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, Store, StoreError};
 use tollhouse_tool::{Owner, Slug};
 
-use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, place::EventPlace};
+use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, position::EventPosition};
 
 /// Maximum number of events that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
@@ -25,7 +25,7 @@ pub struct EventQuery {
     /// Maximum number of events in the answer.
     pub limit: usize,
     /// The cursor from the previous page.
-    pub cursor: Option<EventPlace>,
+    pub cursor: Option<EventPosition>,
 }
 
 /// A page of events, newest first.
@@ -34,7 +34,7 @@ pub struct EventPage {
     /// The matching events, up to the limit.
     pub events: Vec<Event>,
     /// The cursor for the next page, if there may be more.
-    pub next: Option<EventPlace>,
+    pub next: Option<EventPosition>,
 }
 
 impl EventQuery {
@@ -57,11 +57,11 @@ impl Events {
     pub async fn list(&self, owner: &Owner, query: &EventQuery) -> Result<EventPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let own = of(owner.share());
-        let mut range = EVENTS.under(&own).from(&(own.clone(), EventPlace::start_of(oldest).0));
+        let mut range = EVENTS.under(&own).from(&(own.clone(), EventPosition::start_of(oldest).0));
         if let Some(cursor) = &query.cursor {
             range = range.before(&(own, cursor.0.clone()));
         } else if let Some(until) = query.until {
-            range = range.before(&(own, EventPlace::start_of(until).0));
+            range = range.before(&(own, EventPosition::start_of(until).0));
         }
         let (mut page, mut seen) = (EventPage::default(), 0);
         while !range.is_empty() {
@@ -72,7 +72,7 @@ impl Events {
                 range = range.before(&key);
                 page.events.extend(event.filter(|event| query.wants(event)));
                 if page.events.len() >= query.limit || seen == SCAN_LIMIT {
-                    page.next = Some(EventPlace(key.1));
+                    page.next = Some(EventPosition(key.1));
                     return Ok(page);
                 }
             }
@@ -88,8 +88,8 @@ impl Events {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let from = place.clone().max(EventPlace::start_of(self.oldest()));
+    pub async fn after(&self, owner: &Owner, position: &EventPosition, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let from = position.clone().max(EventPosition::start_of(self.oldest()));
         stored_after(&*self.store, owner.share(), from, limit).await
     }
 
@@ -103,11 +103,11 @@ impl Events {
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     share: &str,
-    place: EventPlace,
+    position: EventPosition,
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
     let own = of(share);
-    let range = EVENTS.under(&own).after(&(own, place.0));
+    let range = EVENTS.under(&own).after(&(own, position.0));
     let rows = EVENTS.readable(store, &range, limit, Direction::Forward).await?;
     Ok(rows.into_iter().filter_map(|(_, event)| event).collect())
 }

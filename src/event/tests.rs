@@ -3,9 +3,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tollhouse_base::id::BuilderId;
 use tollhouse_store::{
-    around::{Meanwhile, Reading},
     memory::MemoryStore,
-    round::TURN,
+    sweep_cursor::TURN,
+    test_wrappers::{CountingStore, InterleavingStore},
 };
 
 use super::*;
@@ -62,10 +62,10 @@ async fn an_events_id_is_its_place() {
         events.record(&owner, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
         ids.push(events.list(&owner, &EventQuery { limit: 1, ..EventQuery::default() }).await.unwrap().events[0].id.clone());
     }
-    let after = events.after(&owner, &EventPlace::of(&ids[5]), 3).await.unwrap();
+    let after = events.after(&owner, &EventPosition::of(&ids[5]), 3).await.unwrap();
     assert_eq!(after.iter().map(|event| event.id.clone()).collect::<Vec<_>>(), ids[6..9]);
-    let cursor = EventPlace::of(&ids[5]).to_cursor();
-    assert_eq!(EventPlace::from_cursor(&cursor), Some(EventPlace::of(&ids[5])));
+    let cursor = EventPosition::of(&ids[5]).to_cursor();
+    assert_eq!(EventPosition::from_cursor(&cursor), Some(EventPosition::of(&ids[5])));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn events_go_when_they_are_too_old_or_too_many() {
 
 #[tokio::test]
 async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_remove() {
-    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(NOW));
     let settings = EventSettings { age_ms: 1_000, ..EventSettings::default() };
     let events = Events::new(Arc::clone(&store) as _, clock.clone(), settings);
     let mut owners: Vec<_> = (0..TURN + 20).map(|_| Owner::Builder(BuilderId::generate())).collect();
@@ -153,7 +153,7 @@ async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
     let (store, one, owner) = too_many().await;
     let meanwhile = async move { one.trim().await.unwrap() };
     // It has read the oldest event and counted all.
-    let other = keeping_fifty(Meanwhile::before_scan(2, Arc::clone(&store), meanwhile));
+    let other = keeping_fifty(InterleavingStore::before_scan(2, Arc::clone(&store), meanwhile));
     record(&other, &owner, 1).await;
     other.trim().await.unwrap();
     assert_eq!(stored(&*store).await, 50, "by the first, of all that there were");
@@ -163,7 +163,7 @@ async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
 }
 
 #[tokio::test]
-async fn followers_hear_of_their_own_owner() {
+async fn followers_learn_of_their_own_owner() {
     let (events, _, owner) = events(EventSettings::default());
     let mut follower = events.follow(&owner).unwrap();
     events.record(&Owner::Platform, Kind::SecretSet, None, json!({ "n": 1 })).await.unwrap();

@@ -15,7 +15,7 @@ pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
             let name = words.next().unwrap_or_default();
             let specific = match name.split_once('/') {
                 _ if name.eq_ignore_ascii_case(media_type) => 3,
-                Some((wanted, "*")) if wanted.eq_ignore_ascii_case(kind) => 2,
+                Some((requested, "*")) if requested.eq_ignore_ascii_case(kind) => 2,
                 Some(("*", "*")) => 1,
                 _ => continue,
             };

@@ -15,13 +15,13 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 use tollhouse_base::{
-    aside::{Bulk, aside},
-    misfit::{self, Misfit},
+    deserialize_error::{self, DeserializeError},
+    offload::{DropOffThread, run_blocking},
 };
 use tollhouse_call::CallError;
 use tollhouse_tool::{has_reserved_key, parse_json};
 
-use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
+use super::{api_error::ApiError, error_codes::Code, memory_budget::MemoryBudget, quota::QuotaShare};
 
 /// Maximum body of a management request, in bytes: the largest handler source, escaped as JSON.
 pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
@@ -41,18 +41,18 @@ const LEAST_ROOM: usize = 16 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyError {
     TooLarge { limit: usize },
     TooSlow,
     EndedEarly,
 }
 
-impl From<Unread> for Fault {
-    fn from(unread: Unread) -> Self {
+impl From<BodyError> for ApiError {
+    fn from(unread: BodyError) -> Self {
         match unread {
-            Unread::TooLarge { limit } => CallError::BodyTooLarge { limit: limit as u64 }.into(),
-            Unread::TooSlow => Code::BodyTooSlow.into(),
-            Unread::EndedEarly => Self::bad_request("the body ended early"),
+            BodyError::TooLarge { limit } => CallError::BodyTooLarge { limit: limit as u64 }.into(),
+            BodyError::TooSlow => Code::BodyTooSlow.into(),
+            BodyError::EndedEarly => Self::bad_request("the body ended early"),
         }
     }
 }
@@ -62,24 +62,24 @@ impl From<Unread> for Fault {
 /// After a rejection, some more of the body is read and discarded. A client that is still sending when the connection
 /// closes would never see the error. A client that waits for `100 Continue` has sent nothing yet and gets the error
 /// instead.
-pub async fn read(intake: &Intake, peer: IpAddr, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Fault> {
+pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
         if !waits(headers) {
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
         }
-        return Err(Unread::TooLarge { limit }.into());
+        return Err(BodyError::TooLarge { limit }.into());
     }
     let whole = settings.time.map(|time| Instant::now() + time);
-    let mut gathered: Option<Gathered> = None;
+    let mut gathered: Option<BodyBuffer> = None;
     loop {
         let stall = settings.stall.map(|stall| Instant::now() + stall);
         let next = match whole.into_iter().chain(stall).min() {
-            Some(by) => timeout_at(by, stream.next()).await.map_err(|_| Unread::TooSlow)?,
+            Some(by) => timeout_at(by, stream.next()).await.map_err(|_| BodyError::TooSlow)?,
             None => stream.next().await,
         };
-        let Some(chunk) = next.transpose().map_err(|_| Unread::EndedEarly)? else { break };
+        let Some(chunk) = next.transpose().map_err(|_| BodyError::EndedEarly)? else { break };
         if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
             return Ok(without_mark(chunk));
         }
@@ -104,24 +104,24 @@ pub(crate) fn waits(headers: &HeaderMap) -> bool {
 }
 
 async fn drain(mut stream: BodyDataStream) {
-    let mut left = DRAIN_BYTES;
+    let mut remaining = DRAIN_BYTES;
     while let Some(Ok(chunk)) = stream.next().await
-        && chunk.len() < left
+        && chunk.len() < remaining
     {
-        left -= chunk.len();
+        remaining -= chunk.len();
     }
 }
 
 /// The chunks of a body received so far, with their share of the memory for bodies.
 #[derive(Default)]
-struct Gathered {
+struct BodyBuffer {
     bytes: Vec<u8>,
     /// Bytes that the share covers.
     room: usize,
-    share: Option<Share>,
+    share: Option<QuotaShare>,
 }
 
-impl Gathered {
+impl BodyBuffer {
     /// Appends a chunk, and gets a share of the memory for bodies from `hold`. The share includes the remaining length
     /// announced by `stream`, but no more than the bytes received so far.
     fn push(
@@ -129,16 +129,16 @@ impl Gathered {
         chunk: &[u8],
         limit: usize,
         stream: &BodyDataStream,
-        hold: impl FnOnce(usize) -> Result<Share, Fault>,
-    ) -> Result<(), Fault> {
+        hold: impl FnOnce(usize) -> Result<QuotaShare, ApiError>,
+    ) -> Result<(), ApiError> {
         let len = self.bytes.len() + chunk.len();
         if len > limit {
-            return Err(Unread::TooLarge { limit }.into());
+            return Err(BodyError::TooLarge { limit }.into());
         }
         if len > self.room {
-            let said = stream.size_hint().upper().and_then(|left| usize::try_from(left).ok());
-            let most = said.map_or(limit, |left| len.saturating_add(left).min(limit));
-            let room = (self.room * 2).max(LEAST_ROOM).clamp(len, most);
+            let message = stream.size_hint().upper().and_then(|remaining| usize::try_from(remaining).ok());
+            let max = message.map_or(limit, |remaining| len.saturating_add(remaining).min(limit));
+            let room = (self.room * 2).max(LEAST_ROOM).clamp(len, max);
             let more = hold(room - self.room)?;
             match &mut self.share {
                 Some(share) => share.join(more),
@@ -157,14 +157,14 @@ impl Gathered {
     }
 }
 
-impl AsRef<[u8]> for Gathered {
+impl AsRef<[u8]> for BodyBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
 /// Checks that a body is declared as JSON, uncompressed and UTF-8.
-pub fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
+pub fn check_json(headers: &HeaderMap) -> Result<(), ApiError> {
     if !headers.contains_key(header::CONTENT_TYPE) {
         // Pages of other sites can send a body without a type and without a preflight.
         return Err(unsupported("the body has no `Content-Type`; send `application/json`"));
@@ -173,7 +173,7 @@ pub fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// Like [`check_json`], for the input of a call, where `Content-Type` is optional.
-pub fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
+pub fn check_call(headers: &HeaderMap) -> Result<(), ApiError> {
     let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
     let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
     if let Some(coding) = codings.filter(|coding| !coding.is_empty()).find(|coding| !coding.eq_ignore_ascii_case("identity")) {
@@ -195,39 +195,39 @@ pub fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
     Ok(())
 }
 
-fn unsupported(message: impl Into<String>) -> Fault {
-    Fault::new(Code::UnsupportedMediaType, message)
+fn unsupported(message: impl Into<String>) -> ApiError {
+    ApiError::new(Code::UnsupportedMediaType, message)
 }
 
 /// Parses a body as JSON. A long one is parsed off the runtime's threads.
-pub async fn json(text: &Bytes) -> Result<Bulk, Fault> {
-    let parsed = aside(text.len(), || parse_json(text)).await;
-    parsed.map(Bulk::new).map_err(|why| Fault::new(Code::InvalidJson, format!("the body is not JSON: {why}")))
+pub async fn json(text: &Bytes) -> Result<DropOffThread, ApiError> {
+    let parsed = run_blocking(text.len(), || parse_json(text)).await;
+    parsed.map(DropOffThread::new).map_err(|reason| ApiError::new(Code::InvalidJson, format!("the body is not JSON: {reason}")))
 }
 
 /// A field that stays raw JSON text, so that its numbers keep digits that a double cannot hold.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub struct Verbatim(Box<RawValue>);
+pub struct VerbatimJson(Box<RawValue>);
 
-impl From<Verbatim> for Bytes {
-    fn from(Verbatim(text): Verbatim) -> Self {
+impl From<VerbatimJson> for Bytes {
+    fn from(VerbatimJson(text): VerbatimJson) -> Self {
         Box::<str>::from(text).into_string().into()
     }
 }
 
-/// Deserializes a body with [`Verbatim`] fields. If that fails, deserializes it again as `Told` to get a readable
+/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Told` to get a readable
 /// error.
-pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
+pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
     // A reserved key is reported as for other bodies.
     let read = || if has_reserved_key(text) { None } else { serde_json::from_slice(text).ok() };
-    if let Some(read) = aside(text.len(), read).await {
+    if let Some(read) = run_blocking(text.len(), read).await {
         return Ok(read);
     }
     let value = json(text).await?;
-    let misfit = aside(text.len(), || misfit::json::<Told>(&value)).await.err();
-    let Misfit { message, pointer } = misfit.ok_or_else(|| Fault::bad_request("the body does not fit"))?;
-    Err(Fault::invalid(code, message, &pointer))
+    let misfit = run_blocking(text.len(), || deserialize_error::json::<Told>(&value)).await.err();
+    let DeserializeError { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
+    Err(ApiError::invalid(code, message, &pointer))
 }
 
 #[cfg(test)]
@@ -245,22 +245,22 @@ mod tests {
         Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>()).into_data_stream()
     }
 
-    fn hold(quota: &Arc<Quota>) -> impl Fn(usize) -> Result<Share, Fault> {
+    fn hold(quota: &Arc<Quota>) -> impl Fn(usize) -> Result<QuotaShare, ApiError> {
         move |bytes| {
             let mut share = quota.share(ADDRESS);
-            share.take(bytes).map_err(|_| Fault::from(Code::Busy))?;
+            share.take(bytes).map_err(|_| ApiError::from(Code::Busy))?;
             Ok(share)
         }
     }
 
-    fn code(pushed: Result<(), Fault>) -> Option<Code> {
+    fn code(pushed: Result<(), ApiError>) -> Option<Code> {
         pushed.err().map(|fault| fault.code())
     }
 
     #[test]
     fn what_is_held_is_counted_as_it_grows_and_until_its_last_copy_is_gone() {
         let quota = Quota::new(Some(1 << 20), None);
-        let (mut body, stream) = (Gathered::default(), unknown_length());
+        let (mut body, stream) = (BodyBuffer::default(), unknown_length());
         body.push(&[1; 10], 1 << 20, &stream, hold(&quota)).unwrap();
         assert_eq!(quota.taken(), LEAST_ROOM);
         for _ in 0..8 {
@@ -280,7 +280,7 @@ mod tests {
     fn no_body_takes_more_than_there_is_nor_more_than_it_may() {
         let quota = Quota::new(Some(100_000), None);
         let stream = unknown_length();
-        let (mut one, mut other) = (Gathered::default(), Gathered::default());
+        let (mut one, mut other) = (BodyBuffer::default(), BodyBuffer::default());
         one.push(&[0; 60_000], 1 << 20, &stream, hold(&quota)).unwrap();
         assert_eq!(code(other.push(&[0; 60_000], 1 << 20, &stream, hold(&quota))), Some(Code::Busy));
         assert_eq!(code(other.push(&[0; 60_000], 59_999, &stream, hold(&quota))), Some(Code::BodyTooLarge));
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_body_of_known_length_gets_no_more_room_than_that() {
         let quota = Quota::new(None, None);
-        let mut body = Gathered::default();
+        let mut body = BodyBuffer::default();
         // The stream announces 7 more bytes.
         let stream = Body::from("the end").into_data_stream();
         body.push(&[0; 5_000], 1 << 20, &stream, hold(&quota)).unwrap();
@@ -334,7 +334,7 @@ mod tests {
         #[derive(Deserialize)]
         struct Call {
             #[serde(rename = "input")]
-            _input: Verbatim,
+            _input: VerbatimJson,
         }
         let plain = r#"{"input":{"$serde_json::private::RawValue":"[1,2]"}}"#;
         let escaped = r#"{"input":[{"\u0024serde_json::private::RawValue":"1"}]}"#;

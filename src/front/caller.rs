@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap};
 use tollhouse_account::{
-    admin::AdminToken,
+    admin_token::AdminToken,
     builder::{Builder, Builders},
 };
 use tollhouse_call::{CalledBy, Calls};
-use tollhouse_catalog::{By, Live};
+use tollhouse_catalog::{ChangedBy, LiveEndpoint};
 use tollhouse_tool::Owner;
 
-use super::{failures::CredentialCheck, fault::Fault, faults::Code, names};
+use super::{api_error::ApiError, auth_failures::CredentialCheck, error_codes::Code, header_names};
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -27,16 +27,16 @@ pub enum Caller {
 
 /// The caller, if an earlier layer authenticated the request. `None` means anonymous.
 #[derive(Debug, Clone)]
-pub struct Known(pub Option<Caller>);
+pub struct KnownCaller(pub Option<Caller>);
 
 /// Checks the credentials of callers.
 #[derive(Debug)]
-pub struct Callers {
+pub struct Authenticator {
     admin: AdminToken,
     builders: Arc<Builders>,
 }
 
-impl Callers {
+impl Authenticator {
     /// Returns a check for the admin token and for builder keys.
     #[must_use]
     pub fn new(admin: AdminToken, builders: Arc<Builders>) -> Self {
@@ -50,11 +50,11 @@ impl Callers {
 
     /// Authenticates a request by its credential. The builder may be suspended. A wrong credential is counted against
     /// the caller's address.
-    pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Fault> {
-        if let Some(Known(known)) = extensions.get() {
+    pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
+        if let Some(KnownCaller(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
         }
-        let (token, key) = (headers.get(&names::ADMIN_TOKEN), headers.get(&names::BUILDER_KEY));
+        let (token, key) = (headers.get(&header_names::ADMIN_TOKEN), headers.get(&header_names::BUILDER_KEY));
         if token.or(key).is_none() {
             return Err(Code::Unauthorized.into());
         }
@@ -78,9 +78,9 @@ impl Callers {
         headers: &HeaderMap,
         extensions: &Extensions,
         slug: &str,
-    ) -> Result<(Arc<Live>, CalledBy), Fault> {
+    ) -> Result<(Arc<LiveEndpoint>, CalledBy), ApiError> {
         // Check the credential before looking up the tool.
-        let caller = match names::shows_caller(headers) {
+        let caller = match header_names::shows_caller(headers) {
             true => Some(self.identify(headers, extensions).await?.admitted()?.owner()),
             false => None,
         };
@@ -99,15 +99,15 @@ impl Caller {
     }
 
     /// Returns the role in which the caller changes tools.
-    pub fn by(&self) -> By {
+    pub fn by(&self) -> ChangedBy {
         match self {
-            Self::Admin => By::Admin,
-            Self::Builder(_) => By::Builder,
+            Self::Admin => ChangedBy::Admin,
+            Self::Builder(_) => ChangedBy::Builder,
         }
     }
 
     /// Returns the caller, or an error if they are suspended.
-    pub fn admitted(self) -> Result<Self, Fault> {
+    pub fn admitted(self) -> Result<Self, ApiError> {
         match &self {
             Self::Builder(builder) => not_suspended(builder)?,
             Self::Admin => {}
@@ -125,10 +125,10 @@ impl Caller {
 }
 
 /// Returns an error if the builder is suspended, whoever is asking.
-pub fn not_suspended(builder: &Builder) -> Result<(), Fault> {
+pub fn not_suspended(builder: &Builder) -> Result<(), ApiError> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
-    let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    Err(Fault::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{why}", suspension.since)))
+    let cause = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Err(ApiError::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{cause}", suspension.since)))
 }
 
 #[cfg(test)]
@@ -143,19 +143,19 @@ mod tests {
     use tollhouse_store::memory::MemoryStore;
 
     use super::*;
-    use crate::failures::{CredentialLimit, Failures};
+    use crate::auth_failures::{CredentialLimit, Failures};
 
     const TOKEN: &str = "adm_0123456789abcdef";
     /// Wrong credentials per minute that are allowed.
-    const MOST: u32 = 3;
+    const MAX: u32 = 3;
     /// Number of requests that arrive together.
     const TOGETHER: usize = 100;
 
     /// Sends requests with these credentials at the same moment. Returns the results.
     async fn identify_together(shown: impl Fn(usize) -> (&'static HeaderName, &'static str)) -> Vec<Result<Caller, Code>> {
         let builders = Builders::new(Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(0)), FirstKeys::of_tests());
-        let callers = Arc::new(Callers::new(AdminToken::open(Some(TOKEN), Path::new("")).unwrap(), Arc::new(builders)));
-        let failures = Arc::new(Failures::new(NonZeroU32::new(MOST).unwrap(), "http://127.0.0.1"));
+        let callers = Arc::new(Authenticator::new(AdminToken::open(Some(TOKEN), Path::new("")).unwrap(), Arc::new(builders)));
+        let failures = Arc::new(Failures::new(NonZeroU32::new(MAX).unwrap(), "http://127.0.0.1"));
         let sender = failures.sender(Ipv4Addr::LOCALHOST.into(), &HeaderMap::new());
         let barrier = Arc::new(Barrier::new(TOGETHER));
         let requests: Vec<_> = (0..TOGETHER)
@@ -181,17 +181,17 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn simultaneous_guesses_are_checked_only_up_to_the_limit() {
         let guesses = |index: usize| match index % 3 {
-            0 => (&names::ADMIN_TOKEN, "adm_wrong"),
-            1 => (&names::BUILDER_KEY, "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong"),
-            _ => (&names::BUILDER_KEY, "bk_wrong"),
+            0 => (&header_names::ADMIN_TOKEN, "adm_wrong"),
+            1 => (&header_names::BUILDER_KEY, "bk_01ARZ3NDEKTSV4RRFFQ69G5FAV_wrong"),
+            _ => (&header_names::BUILDER_KEY, "bk_wrong"),
         };
         let results = identify_together(guesses).await;
-        assert_eq!((count(&results, Code::Unauthorized), count(&results, Code::RateLimited)), (MOST as usize, TOGETHER - MOST as usize));
+        assert_eq!((count(&results, Code::Unauthorized), count(&results, Code::RateLimited)), (MAX as usize, TOGETHER - MAX as usize));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn simultaneous_right_credentials_are_all_accepted() {
-        let results = identify_together(|_| (&names::ADMIN_TOKEN, TOKEN)).await;
+        let results = identify_together(|_| (&header_names::ADMIN_TOKEN, TOKEN)).await;
         assert!(results.iter().all(|result| matches!(result, Ok(Caller::Admin))));
     }
 }

@@ -24,27 +24,27 @@ const AT_ONCE: usize = 16 << 10;
 /// waiting.
 static LARGE: Semaphore = Semaphore::const_new(2);
 
-/// Paths of calls. An answer there is compressed only if it is marked as a [`Document`].
+/// Paths of calls. An answer there is compressed only if it is marked as a [`DocumentMark`].
 const NEVER: [&str; 3] = ["/tools/", "/ai/invoke", "/ai/mcp"];
 
 /// Marks an answer as a list or a document on a path that also serves calls.
 #[derive(Debug, Clone, Copy)]
-pub struct Document;
+pub struct DocumentMark;
 
 /// The properties of a request that decide whether to compress its answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct EncodingRequest {
     /// The client accepts gzip.
     takes_gzip: bool,
-    /// Only an answer marked as a [`Document`] can be compressed.
+    /// Only an answer marked as a [`DocumentMark`] can be compressed.
     marked_only: bool,
 }
 
 /// Reads the properties of a request that decide whether to compress its answer.
-pub(crate) fn asked(request: &Request) -> Asked {
+pub(crate) fn asked(request: &Request) -> EncodingRequest {
     let path = request.uri().path();
     let marked_only = request.method() != Method::GET || NEVER.iter().any(|start| path.starts_with(start));
-    Asked { takes_gzip: takes_gzip(request.headers()), marked_only }
+    EncodingRequest { takes_gzip: takes_gzip(request.headers()), marked_only }
 }
 
 /// Returns whether the client accepts gzip.
@@ -65,9 +65,9 @@ pub fn takes_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the answer, compressed if the client accepts it and it is worthwhile.
-pub(crate) async fn compressed(mut response: Response, asked: Asked) -> Response {
-    let Asked { takes_gzip, marked_only } = asked;
-    if marked_only && response.extensions().get::<Document>().is_none() || !is_document(&response) {
+pub(crate) async fn compressed(mut response: Response, request: EncodingRequest) -> Response {
+    let EncodingRequest { takes_gzip, marked_only } = request;
+    if marked_only && response.extensions().get::<DocumentMark>().is_none() || !is_document(&response) {
         return response;
     }
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
@@ -81,7 +81,7 @@ pub(crate) async fn compressed(mut response: Response, asked: Asked) -> Response
     parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.remove(header::CONTENT_LENGTH);
     // The compressed bytes are another representation, so the entity tag becomes weak.
-    if let Some(weak) = parts.headers.get(header::ETAG).and_then(weakened) {
+    if let Some(weak) = parts.headers.get(header::ETAG).and_then(weak_etag) {
         parts.headers.insert(header::ETAG, weak);
     }
     Response::from_parts(parts, Body::from(packed))
@@ -92,7 +92,7 @@ fn is_document(response: &Response) -> bool {
     response.headers().get(header::CONTENT_TYPE).is_some_and(json) && !response.headers().contains_key(header::CONTENT_ENCODING)
 }
 
-fn weakened(etag: &HeaderValue) -> Option<HeaderValue> {
+fn weak_etag(etag: &HeaderValue) -> Option<HeaderValue> {
     let strong = etag.to_str().ok().filter(|etag| etag.starts_with('"'))?;
     HeaderValue::from_str(&format!("W/{strong}")).ok()
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn gzip_is_taken_where_it_is_named_and_not_refused() {
-        for (value, wanted) in [
+        for (value, requested) in [
             ("gzip", true),
             ("br, GZIP;q=0.5, zstd", true),
             ("x-gzip", true),
@@ -136,7 +136,7 @@ mod tests {
             ("", false),
         ] {
             let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
-            assert_eq!(takes_gzip(&headers), wanted, "{value}");
+            assert_eq!(takes_gzip(&headers), requested, "{value}");
         }
         assert!(!takes_gzip(&HeaderMap::new()));
     }

@@ -11,25 +11,25 @@ use sha2::{Digest as _, Sha256};
 /// Length of the checksum, in bytes.
 const CHECK: usize = 8;
 /// Maximum length of a cursor, in characters.
-const LONGEST: usize = 256;
+const MAX_LEN: usize = 256;
 
 /// Encodes the cursor of `place` in the list and query named by `of`.
 #[must_use]
-pub fn write(of: &[&str], place: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode([place, &check(of, place)].concat())
+pub fn write(of: &[&str], position: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode([position, &check(of, position)].concat())
 }
 
 /// Decodes the position of a cursor. Returns `None` if [`write()`] did not make it for this list and query.
 #[must_use]
 pub fn read(of: &[&str], cursor: &str) -> Option<Vec<u8>> {
-    let mut place = URL_SAFE_NO_PAD.decode(Some(cursor).filter(|cursor| cursor.len() <= LONGEST)?).ok()?;
-    let checked = place.split_off(place.len().checked_sub(CHECK)?);
-    (checked == check(of, &place)).then_some(place)
+    let mut position = URL_SAFE_NO_PAD.decode(Some(cursor).filter(|cursor| cursor.len() <= MAX_LEN)?).ok()?;
+    let checked = position.split_off(position.len().checked_sub(CHECK)?);
+    (checked == check(of, &position)).then_some(position)
 }
 
-fn check(of: &[&str], place: &[u8]) -> [u8; CHECK] {
+fn check(of: &[&str], position: &[u8]) -> [u8; CHECK] {
     let mut hash = Sha256::new();
-    for part in of.iter().map(|part| part.as_bytes()).chain([place]) {
+    for part in of.iter().map(|part| part.as_bytes()).chain([position]) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_was_made_up_is_told_apart() {
+    fn a_cursor_that_was_made_up_is_distinguished() {
         let cursor = write(&["tools"], b"here");
         let made_up = URL_SAFE_NO_PAD.encode("here");
         for wrong in ["", "%", "a", &made_up, &cursor[1..], &cursor[..cursor.len() - 1], &format!("{cursor}A"), &"A".repeat(300)] {

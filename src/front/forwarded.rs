@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
         let proxies = proxies(ForwardedHeader::XForwardedFor);
-        for (peer, values, wanted) in [
+        for (peer, values, requested) in [
             ("127.0.0.1", &["192.0.2.1"][..], "192.0.2.1"),
             ("127.0.0.1", &["198.51.100.7, 192.0.2.1"], "192.0.2.1"),
             ("127.0.0.1", &["198.51.100.7, 192.0.2.1, 10.1.2.3"], "192.0.2.1"),
@@ -253,7 +253,7 @@ mod tests {
             ("192.0.2.9", &["198.51.100.7"], "192.0.2.9"),
         ] {
             let values: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();
-            assert_eq!(client(&proxies, peer, &values), wanted, "{peer} {values:?}");
+            assert_eq!(client(&proxies, peer, &values), requested, "{peer} {values:?}");
         }
         assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", "for=192.0.2.1")]), "127.0.0.1", "the other header is not believed");
     }
@@ -279,14 +279,14 @@ mod tests {
     #[test]
     fn the_standard_header_is_read_where_it_is_chosen() {
         let proxies = proxies(ForwardedHeader::Forwarded);
-        for (value, wanted) in [
+        for (value, requested) in [
             ("for=192.0.2.1", "192.0.2.1"),
             ("for=198.51.100.7, For=\"[2001:db8::1]:4711\";proto=https", "2001:db8::1"),
             ("for=198.51.100.7;by=10.0.0.1, proto=http;for=10.1.2.3", "198.51.100.7"),
             ("for=198.51.100.7, for=_hidden", "127.0.0.1"),
             ("proto=https", "127.0.0.1"),
         ] {
-            assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]), wanted, "{value}");
+            assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", value), ("x-forwarded-for", "203.0.113.1")]), requested, "{value}");
         }
     }
 

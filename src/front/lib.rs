@@ -4,54 +4,54 @@
 
 pub mod accept;
 pub(crate) mod address;
+mod allowed_origins;
+mod api_error;
+mod auth_failures;
 pub mod body;
 mod caller;
 mod compress;
 pub mod cursor;
-mod failures;
-mod fault;
-mod faults;
+pub mod entry_point;
+mod error_codes;
+mod extractors;
 mod forwarded;
-mod frame;
-mod intake;
-mod limits;
-pub mod names;
-mod origins;
-mod params;
+mod front_services;
+pub mod header_names;
+mod memory_budget;
+mod middleware;
 mod payment;
 mod places;
 mod quota;
+mod rate_limits;
 mod serve;
-mod shared;
 mod shutdown;
 pub mod sse;
-pub mod via;
 
 #[cfg(any(test, feature = "testing"))]
-pub use self::frame::framed_routes;
+pub use self::middleware::framed_routes;
 pub use self::{
     address::{host_name, network, peer},
-    caller::{Caller, Known, not_suspended},
-    compress::{Document, takes_gzip},
-    fault::{AboutBody, REQUEST, code_of},
-    frame::worded,
-    params::{PathParams, QueryParams},
+    api_error::{AboutBody, REQUEST, code_of},
+    caller::{Caller, KnownCaller, not_suspended},
+    compress::{DocumentMark, takes_gzip},
+    entry_point::{FromPage, entry_point},
+    extractors::{PathParams, QueryParams},
+    middleware::worded,
     payment::{bearer, bought, credit, offered, quote, settlement},
     places::Places,
-    quota::{Full, Quota, Share},
-    via::{ByPage, via},
+    quota::{Quota, QuotaFull, QuotaShare},
 };
 pub use self::{
-    caller::Callers,
-    failures::{CredentialCheck, Sender},
-    fault::Fault,
-    faults::{Charged, Code, Party, Row},
+    allowed_origins::AllowedOrigins,
+    api_error::ApiError,
+    auth_failures::{CredentialCheck, Sender},
+    caller::Authenticator,
+    error_codes::{Charged, Code, CodeRow, Party},
     forwarded::{Proxies, Warning, before_a_proxy},
-    frame::{Check, Door, Fronts, Teller, Told, Wording},
-    intake::Intake,
-    limits::Limits,
-    origins::AllowedOrigins,
+    front_services::FrontServices,
+    memory_budget::MemoryBudget,
+    middleware::{DoorCheck, ErrorWording, ErrorWriter, Fronts, HostCheck, RequestTeller},
+    rate_limits::Limits,
     serve::serve,
-    shared::Shared,
     shutdown::Shutdown,
 };

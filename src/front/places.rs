@@ -3,10 +3,10 @@
 use std::{net::IpAddr, sync::Arc};
 
 use super::{
-    fault::Fault,
-    faults::Code,
-    intake::Intake,
-    quota::{Full, Quota, Share},
+    api_error::ApiError,
+    error_codes::Code,
+    memory_budget::MemoryBudget,
+    quota::{Quota, QuotaFull, QuotaShare},
 };
 
 /// Seconds until a client without a slot can retry.
@@ -15,9 +15,9 @@ const RETRY_SECS: u64 = 30;
 /// The slots of an open stream.
 #[derive(Debug)]
 pub struct Places {
-    _stream: Share,
+    _stream: QuotaShare,
     /// A long-lived stream counts as a connection even if HTTP/2 shares one among many.
-    _connection: Share,
+    _connection: QuotaShare,
 }
 
 impl Places {
@@ -27,12 +27,12 @@ impl Places {
     /// # Errors
     ///
     /// 429 if the address is at its limit, 503 if all clients together are.
-    pub fn take(streams: &Arc<Quota>, intake: &Intake, address: IpAddr, what: &str, else_do: &'static str) -> Result<Self, Fault> {
+    pub fn take(streams: &Arc<Quota>, intake: &MemoryBudget, address: IpAddr, what: &str, else_do: &'static str) -> Result<Self, ApiError> {
         let (mut stream, mut connection) = (streams.share(address), intake.open.share(address));
-        let crowded = |full: Full, what: &str| {
+        let crowded = |full: QuotaFull, what: &str| {
             let fault = match full {
-                Full::All(most) => Fault::new(Code::Busy, format!("the host has its {most} {what}")),
-                Full::Address(most) => Fault::new(Code::RateLimited, format!("your address has its {most} {what}")),
+                QuotaFull::All(max) => ApiError::new(Code::Busy, format!("the host has its {max} {what}")),
+                QuotaFull::Address(max) => ApiError::new(Code::RateLimited, format!("your address has its {max} {what}")),
             };
             fault.hint(else_do).retry_after(RETRY_SECS)
         };

@@ -14,15 +14,15 @@ const LITTLE: usize = 64 << 10;
 /// A limited resource. `None` means no limit.
 #[derive(Debug)]
 pub struct Quota {
-    most: Option<usize>,
-    most_of_address: Option<usize>,
+    max: Option<usize>,
+    max_per_address: Option<usize>,
     /// Whether a part is reserved for addresses that use little.
     has_reserve: bool,
-    taken: Mutex<Taken>,
+    taken: Mutex<QuotaUse>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct QuotaUse {
     all: usize,
     /// Amounts by network. Networks with nothing have no entry.
     of: HashMap<IpAddr, usize>,
@@ -30,7 +30,7 @@ struct Taken {
 
 /// The limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
+pub enum QuotaFull {
     /// The limit of all clients, which is this much.
     All(usize),
     /// The limit of the address, which is this much.
@@ -38,24 +38,24 @@ pub enum Full {
 }
 
 impl Quota {
-    /// Returns an unused quota: at most `most` in all and `most_of_address` for one address. `None` sets no limit.
-    pub fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { most, most_of_address, has_reserve: false, taken: Mutex::default() })
+    /// Returns an unused quota: at most `max` in all and `max_per_address` for one address. `None` sets no limit.
+    pub fn new(max: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { max, max_per_address: most_of_address, has_reserve: false, taken: Mutex::default() })
     }
 
     /// Returns an unused quota that reserves an eighth for addresses that use [little](LITTLE), so that others cannot take everything.
-    pub(crate) fn with_reserve(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
-        Arc::new(Self { most, most_of_address, has_reserve: true, taken: Mutex::default() })
+    pub(crate) fn with_reserve(max: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
+        Arc::new(Self { max, max_per_address: most_of_address, has_reserve: true, taken: Mutex::default() })
     }
 
     /// Returns an empty share for `address`.
-    pub fn share(self: &Arc<Self>, address: IpAddr) -> Share {
-        Share { quota: Arc::clone(self), address: network(address), amount: 0 }
+    pub fn share(self: &Arc<Self>, address: IpAddr) -> QuotaShare {
+        QuotaShare { quota: Arc::clone(self), address: network(address), amount: 0 }
     }
 
     /// Returns the limit for all clients, or `None` if there is none.
-    pub fn most(&self) -> Option<usize> {
-        self.most
+    pub fn max(&self) -> Option<usize> {
+        self.max
     }
 
     /// Checks whether `address` can take `more`, without taking it.
@@ -63,7 +63,7 @@ impl Quota {
     /// # Errors
     ///
     /// The limit that was reached.
-    pub(crate) fn has_room(&self, address: IpAddr, more: usize) -> Result<(), Full> {
+    pub(crate) fn has_room(&self, address: IpAddr, more: usize) -> Result<(), QuotaFull> {
         self.room(&self.all(), &network(address), more)
     }
 
@@ -73,45 +73,45 @@ impl Quota {
     /// # Errors
     ///
     /// The limit that was reached.
-    pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), Full> {
+    pub(crate) fn has_room_or_is_large(&self, address: IpAddr, more: usize) -> Result<(), QuotaFull> {
         let all = self.all();
         let of_address = all.of.get(&network(address)).copied().unwrap_or_default();
-        let is_full = |taken: usize, most: usize| taken.saturating_add(more) > most && (more < most || taken > most / 2);
-        if let Some(most) = self.most.filter(|most| is_full(all.all, *most)) {
-            return Err(Full::All(most));
+        let is_full = |taken: usize, max: usize| taken.saturating_add(more) > max && (more < max || taken > max / 2);
+        if let Some(max) = self.max.filter(|max| is_full(all.all, *max)) {
+            return Err(QuotaFull::All(max));
         }
-        self.most_of_address.filter(|most| is_full(of_address, *most)).map_or(Ok(()), |most| Err(Full::Address(most)))
+        self.max_per_address.filter(|max| is_full(of_address, *max)).map_or(Ok(()), |max| Err(QuotaFull::Address(max)))
     }
 
     /// Returns the limit of `address` if the address has reached it, whatever others use.
     pub(crate) fn has_all_of_its_share(&self, address: IpAddr) -> Option<usize> {
-        let most = self.most_of_address?;
+        let max = self.max_per_address?;
         let of_address = self.all().of.get(&network(address)).copied().unwrap_or_default();
-        (of_address >= most).then_some(most)
+        (of_address >= max).then_some(max)
     }
 
     /// Returns whether more than half of the limit for all clients is in use.
     pub(crate) fn is_half_full(&self) -> bool {
-        self.most.is_some_and(|most| self.taken() > most / 2)
+        self.max.is_some_and(|max| self.taken() > max / 2)
     }
 
-    fn room(&self, taken: &Taken, address: &IpAddr, more: usize) -> Result<(), Full> {
+    fn room(&self, taken: &QuotaUse, address: &IpAddr, more: usize) -> Result<(), QuotaFull> {
         let of_address = taken.of.get(address).copied().unwrap_or_default();
-        let reserve = |most: usize| {
-            let is_little = of_address.saturating_add(more) <= LITTLE.min(most / 32);
-            if self.has_reserve && !is_little { most / 8 } else { 0 }
+        let reserve = |max: usize| {
+            let is_little = of_address.saturating_add(more) <= LITTLE.min(max / 32);
+            if self.has_reserve && !is_little { max / 8 } else { 0 }
         };
-        if let Some(most) = self.most.filter(|most| taken.all.saturating_add(more) > most - reserve(*most)) {
-            return Err(Full::All(most));
+        if let Some(max) = self.max.filter(|max| taken.all.saturating_add(more) > max - reserve(*max)) {
+            return Err(QuotaFull::All(max));
         }
-        match self.most_of_address.filter(|most| of_address.saturating_add(more) > *most) {
-            Some(most) => Err(Full::Address(most)),
+        match self.max_per_address.filter(|max| of_address.saturating_add(more) > *max) {
+            Some(max) => Err(QuotaFull::Address(max)),
             None => Ok(()),
         }
     }
 
-    fn add(&self, taken: &mut Taken, address: IpAddr, more: usize) {
-        if self.most_of_address.is_some() || self.has_reserve && self.most.is_some() {
+    fn add(&self, taken: &mut QuotaUse, address: IpAddr, more: usize) {
+        if self.max_per_address.is_some() || self.has_reserve && self.max.is_some() {
             *taken.of.entry(address).or_default() += more;
         }
         taken.all += more;
@@ -122,26 +122,26 @@ impl Quota {
         self.all().all
     }
 
-    fn all(&self) -> MutexGuard<'_, Taken> {
+    fn all(&self) -> MutexGuard<'_, QuotaUse> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The amount of a [`Quota`] that an owner holds. Dropping it returns the amount.
 #[derive(Debug)]
-pub struct Share {
+pub struct QuotaShare {
     quota: Arc<Quota>,
     address: IpAddr,
     amount: usize,
 }
 
-impl Share {
+impl QuotaShare {
     /// Takes `more`.
     ///
     /// # Errors
     ///
     /// The limit that was reached. Then nothing is taken.
-    pub fn take(&mut self, more: usize) -> Result<(), Full> {
+    pub fn take(&mut self, more: usize) -> Result<(), QuotaFull> {
         let mut taken = self.quota.all();
         self.quota.room(&taken, &self.address, more)?;
         self.quota.add(&mut taken, self.address, more);
@@ -154,10 +154,10 @@ impl Share {
     /// # Errors
     ///
     /// The limit was reached. Then nothing is taken.
-    pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), Full> {
+    pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), QuotaFull> {
         let mut taken = self.quota.all();
-        match self.quota.most.filter(|most| taken.all.saturating_add(more) > *most) {
-            Some(most) => Err(Full::All(most)),
+        match self.quota.max.filter(|max| taken.all.saturating_add(more) > *max) {
+            Some(max) => Err(QuotaFull::All(max)),
             None => {
                 self.quota.add(&mut taken, self.address, more);
                 self.amount += more;
@@ -167,7 +167,7 @@ impl Share {
     }
 
     /// Takes `more` even beyond the limits, because it is already in memory.
-    pub(crate) fn take_beyond(&mut self, more: usize) {
+    pub(crate) fn take_over_limit(&mut self, more: usize) {
         if more > 0 {
             self.quota.add(&mut self.quota.all(), self.address, more);
             self.amount += more;
@@ -188,7 +188,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for QuotaShare {
     fn drop(&mut self) {
         if self.amount == 0 {
             return;
@@ -211,7 +211,7 @@ mod tests {
     const ONE: &str = "192.0.2.1";
     const OTHER: &str = "192.0.2.2";
 
-    fn share(quota: &Arc<Quota>, address: &str) -> Share {
+    fn share(quota: &Arc<Quota>, address: &str) -> QuotaShare {
         quota.share(address.parse().unwrap())
     }
 
@@ -220,8 +220,8 @@ mod tests {
         let quota = Quota::new(Some(10), Some(6));
         let (mut one, mut again, mut other) = (share(&quota, ONE), share(&quota, ONE), share(&quota, OTHER));
         assert_eq!(one.take(6), Ok(()));
-        assert_eq!(again.take(1), Err(Full::Address(6)), "shares of one address are added up");
-        assert_eq!(other.take(5), Err(Full::All(10)));
+        assert_eq!(again.take(1), Err(QuotaFull::Address(6)), "shares of one address are added up");
+        assert_eq!(other.take(5), Err(QuotaFull::All(10)));
         assert_eq!(other.take(4), Ok(()));
         drop(one);
         assert_eq!((quota.taken(), again.take(6)), (4, Ok(())));
@@ -233,13 +233,13 @@ mod tests {
     fn what_is_there_already_counts_beyond_the_bound_and_in_parts() {
         let quota = Quota::new(Some(10), Some(6));
         let mut one = share(&quota, ONE);
-        one.take_beyond(12);
+        one.take_over_limit(12);
         let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
         assert_eq!((quota.has_all_of_its_share(address), quota.has_all_of_its_share(other)), (Some(6), None));
-        assert_eq!((quota.has_room(other, 1), quota.is_half_full()), (Err(Full::All(10)), true));
+        assert_eq!((quota.has_room(other, 1), quota.is_half_full()), (Err(QuotaFull::All(10)), true));
         let part = one.split(9);
         drop(one);
-        assert_eq!((quota.taken(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(Full::Address(6))));
+        assert_eq!((quota.taken(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(QuotaFull::Address(6))));
         drop(part);
         assert_eq!((quota.taken(), quota.has_room(address, 6), quota.all().of.len()), (0, Ok(()), 0));
     }
@@ -250,26 +250,26 @@ mod tests {
         let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
         for large in [21, 100, 1_000] {
             let mut one = share(&quota, ONE);
-            one.take_beyond(10);
+            one.take_over_limit(10);
             assert_eq!(quota.has_room_or_is_large(address, large), Ok(()), "{large}");
-            one.take_beyond(large);
+            one.take_over_limit(large);
             assert!(quota.has_room_or_is_large(address, large).is_err(), "a second of {large}");
             assert_eq!(quota.has_room_or_is_large(other, 1_000).is_err(), large >= 100, "{large}");
         }
         let mut one = share(&quota, ONE);
-        one.take_beyond(11);
-        assert_eq!(quota.has_room_or_is_large(address, 21), Err(Full::Address(20)));
+        one.take_over_limit(11);
+        assert_eq!(quota.has_room_or_is_large(address, 21), Err(QuotaFull::Address(20)));
         assert_eq!(quota.has_room_or_is_large(address, 9), Ok(()));
-        assert_eq!(quota.has_room_or_is_large(address, 10), Err(Full::Address(20)), "what fits has no more than its limit");
-        one.take_beyond(40);
-        assert_eq!(quota.has_room_or_is_large(other, 101), Err(Full::All(100)));
+        assert_eq!(quota.has_room_or_is_large(address, 10), Err(QuotaFull::Address(20)), "what fits has no more than its limit");
+        one.take_over_limit(40);
+        assert_eq!(quota.has_room_or_is_large(other, 101), Err(QuotaFull::All(100)));
     }
 
     #[test]
     fn a_network_of_ipv6_has_one_share() {
         let quota = Quota::new(None, Some(1));
         let (mut one, mut same) = (share(&quota, "2001:db8:1:2::1"), share(&quota, "2001:db8:1:2:ffff::9"));
-        assert_eq!((one.take(1), same.take(1)), (Ok(()), Err(Full::Address(1))));
+        assert_eq!((one.take(1), same.take(1)), (Ok(()), Err(QuotaFull::Address(1))));
         assert_eq!(share(&quota, "2001:db8:1:3::1").take(1), Ok(()));
     }
 
@@ -286,17 +286,17 @@ mod tests {
         const ALL: usize = 32 * LITTLE;
         let quota = Quota::with_reserve(Some(ALL), None);
         let (mut hoard, mut other) = (share(&quota, ONE), share(&quota, ONE));
-        assert_eq!(hoard.take(ALL - ALL / 8 + 1), Err(Full::All(ALL)));
+        assert_eq!(hoard.take(ALL - ALL / 8 + 1), Err(QuotaFull::All(ALL)));
         assert_eq!(hoard.take(ALL - ALL / 8), Ok(()));
-        assert_eq!(other.take(1), Err(Full::All(ALL)), "its address has much already");
+        assert_eq!(other.take(1), Err(QuotaFull::All(ALL)), "its address has much already");
         let (mut small, mut again) = (share(&quota, OTHER), share(&quota, OTHER));
         assert_eq!(small.take(LITTLE / 2), Ok(()));
         assert_eq!(again.take(LITTLE / 2), Ok(()));
-        assert_eq!(again.take(1), Err(Full::All(ALL)), "the reserve is for little");
-        let mut most: Vec<_> = (3..30).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
-        let taken = most.iter_mut().map(|share| share.take(LITTLE)).filter(Result::is_ok).count();
+        assert_eq!(again.take(1), Err(QuotaFull::All(ALL)), "the reserve is for little");
+        let mut max: Vec<_> = (3..30).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
+        let taken = max.iter_mut().map(|share| share.take(LITTLE)).filter(Result::is_ok).count();
         assert_eq!((taken, quota.taken()), (3, ALL), "never more than there is");
-        drop((hoard, small, again, most));
+        drop((hoard, small, again, max));
         assert_eq!((quota.taken(), quota.all().of.len()), (0, 0));
     }
 }

@@ -1,10 +1,10 @@
 //! The listener: accepts connections within the limits, and drains them at shutdown.
 
+mod conn_state;
 mod connection;
 mod frames;
 mod incoming;
 mod outgoing;
-mod pulse;
 
 use std::{
     io,
@@ -23,15 +23,15 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 use tollhouse_base::id::RequestId;
-use tollhouse_telemetry::counted::{CONNECTIONS_ACCEPTED, CONNECTIONS_REFUSED};
+use tollhouse_telemetry::counters::{CONNECTIONS_ACCEPTED, CONNECTIONS_REFUSED};
 
 use self::connection::Protocols;
 use super::{
-    fault::{Fault, REQUEST},
-    faults::Code,
-    frame::{Fronts, framed, framed_routes},
-    quota::{Full, Share},
-    shared::Shared,
+    api_error::{ApiError, REQUEST},
+    error_codes::Code,
+    front_services::FrontServices,
+    middleware::{Fronts, framed, framed_routes},
+    quota::{QuotaFull, QuotaShare},
 };
 
 /// Maximum connections that get a "no room" response at once. Further ones are closed.
@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LOGGED: Duration = Duration::from_secs(10);
 
 /// Serves all front ends on `listener` until shutdown begins and all connections have ended.
-pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
+pub async fn serve(listener: TcpListener, shared: Arc<FrontServices>, fronts: Fronts) {
     let acceptor = Acceptor {
         protocols: Arc::new(Protocols::new(&shared.intake)),
         refusals: Arc::new(Semaphore::new(REFUSALS)),
@@ -103,7 +103,14 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn accept(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, shared: Arc<Shared>) {
+    fn accept(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        share: QuotaShare,
+        service: impl connection::ConnectionService,
+        shared: Arc<FrontServices>,
+    ) {
         let protocols = Arc::clone(&self.protocols);
         self.connections.spawn(async move {
             protocols.serve(stream, peer, service, &shared).await;
@@ -112,10 +119,10 @@ impl Acceptor {
     }
 
     /// Sends the reason to the client, if there is room for that.
-    fn refuse(&self, stream: TcpStream, full: Full) {
+    fn refuse(&self, stream: TcpStream, full: QuotaFull) {
         let limit = match full {
-            Full::All(_) => "all",
-            Full::Address(_) => "address",
+            QuotaFull::All(_) => "all",
+            QuotaFull::Address(_) => "address",
         };
         CONNECTIONS_REFUSED.count([limit]);
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
@@ -127,12 +134,12 @@ impl Acceptor {
     }
 }
 
-fn crowded(full: Full) -> Response {
+fn crowded(full: QuotaFull) -> Response {
     let message = match full {
-        Full::All(most) => format!("the host has its {most} connections"),
-        Full::Address(most) => format!("your address has its {most} connections"),
+        QuotaFull::All(max) => format!("the host has its {max} connections"),
+        QuotaFull::Address(max) => format!("your address has its {max} connections"),
     };
-    let error = Fault::new(Code::Busy, message).hint("use connections again that are open, or close some").retry_after(1);
+    let error = ApiError::new(Code::Busy, message).hint("use connections again that are open, or close some").retry_after(1);
     let id = RequestId::generate();
     let response = REQUEST.sync_scope(id.clone(), || error.into_response());
     let mut response = framed(&id, response);

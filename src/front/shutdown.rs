@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 pub struct Shutdown {
     announced: AtomicBool,
     /// The same as the token's state, without the lock that all waiting tasks share.
-    begun: AtomicBool,
+    started: AtomicBool,
     token: CancellationToken,
 }
 
@@ -28,14 +28,14 @@ impl Shutdown {
     /// Begins the shutdown and stops endless work.
     pub fn begin(&self) {
         self.announce();
-        self.begun.store(true, Ordering::Relaxed);
+        self.started.store(true, Ordering::Relaxed);
         self.token.cancel();
     }
 
     /// Returns whether the shutdown has begun.
     #[must_use]
-    pub fn begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
+    pub fn started(&self) -> bool {
+        self.started.load(Ordering::Relaxed)
     }
 
     /// Returns the token, to wait for the shutdown beside something else.

@@ -20,7 +20,7 @@ const EVENTS: &str = "text/event-stream";
 
 /// Returns whether the client prefers an event stream to JSON. A client that gives both the same weight reads either,
 /// and gets JSON.
-pub fn wanted(headers: &HeaderMap) -> bool {
+pub fn requested(headers: &HeaderMap) -> bool {
     taken(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
 }
 
@@ -57,7 +57,7 @@ mod tests {
             (Some("text/event-stream-x"), false),
         ] {
             let headers = accept.map(|accept| (header::ACCEPT, HeaderValue::from_static(accept))).into_iter().collect();
-            assert_eq!(wanted(&headers), streams, "{accept:?}");
+            assert_eq!(requested(&headers), streams, "{accept:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{SimulatedBalance, True};
-use tollhouse_front::{Code, Fault, body::SMALL_BODY_BYTES};
+use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
 
@@ -46,11 +46,11 @@ pub(super) fn routes() -> Vec<Route> {
 async fn faucet(
     State(ledger): State<Option<Arc<Ledger>>>,
     Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
-) -> Result<Json<SimulatedBalance>, Fault> {
+) -> Result<Json<SimulatedBalance>, ApiError> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
     let balance = ledger.faucet_of(asset, &faucet.address, faucet.amount_usd).await?;
-    Ok(told(asset, &faucet.address, balance))
+    Ok(balance_json(asset, &faucet.address, balance))
 }
 
 #[derive(Deserialize)]
@@ -65,16 +65,16 @@ struct Address {
 async fn balance(
     State(ledger): State<Option<Arc<Ledger>>>,
     QueryParams(query): QueryParams<Address>,
-) -> Result<Json<SimulatedBalance>, Fault> {
+) -> Result<Json<SimulatedBalance>, ApiError> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, query.network.as_deref(), query.asset.as_deref())?;
-    let balance = ledger.told_balance(asset, &query.address).await?;
-    Ok(told(asset, &query.address, balance))
+    let balance = ledger.balance_floor(asset, &query.address).await?;
+    Ok(balance_json(asset, &query.address, balance))
 }
 
 /// Returns the requested token. Without a network or token, it is the ledger's default token.
-fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, Fault> {
-    let wrong = |pointer: &str, message: &str| Fault::invalid(Code::InvalidMember, message, pointer);
+fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, ApiError> {
+    let wrong = |pointer: &str, message: &str| ApiError::invalid(Code::InvalidMember, message, pointer);
     let network = match network {
         Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "no such network is known"))?,
         None => ledger.asset().network,
@@ -86,7 +86,7 @@ fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<
     }
 }
 
-fn told(asset: &Asset, address: &str, balance: MicroUsd) -> Json<SimulatedBalance> {
+fn balance_json(asset: &Asset, address: &str, balance: MicroUsd) -> Json<SimulatedBalance> {
     Json(SimulatedBalance {
         ok: True,
         simulated: True,
@@ -97,6 +97,6 @@ fn told(asset: &Asset, address: &str, balance: MicroUsd) -> Json<SimulatedBalanc
     })
 }
 
-fn no_ledger() -> Fault {
-    Fault::new(Code::NotFound, "there is no faucet: this host settles with a real facilitator")
+fn no_ledger() -> ApiError {
+    ApiError::new(Code::NotFound, "there is no faucet: this host settles with a real facilitator")
 }

@@ -18,17 +18,17 @@ use serde::{
 use serde_json::Value;
 use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
 use tollhouse_base::{
-    aside::{aside, still_asked},
     id::{AuditId, BuilderId, RequestId},
+    offload::{run_blocking, still_asked},
 };
-use tollhouse_front::{Caller, Code, Fault, Known, REQUEST, body, code_of, peer};
+use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
-    page::{Limit, When, bad_cursor, paged},
+    page::{PageLimit, TimeParam, bad_cursor, paged},
     route::{Route, get},
-    services::Auditing,
+    services::AuditServices,
 };
 
 /// Maximum number of body field names that are recorded, and their maximum length in bytes.
@@ -39,7 +39,7 @@ const MAX_FIELD: usize = 32;
 ///
 /// A recorded change runs to its end even if the caller hangs up. Requests without a valid credential are not recorded;
 /// a later check rejects them.
-pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Request, next: Next) -> Response {
+pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(template) = audited(&parts) else { return next.run(Request::from_parts(parts, body)).await };
     let caller = match auditing.shared.callers.identify(&parts.headers, &parts.extensions).await {
@@ -48,12 +48,12 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
         Err(error) => return error.into_response(),
     };
     // Authenticate once, so that the recorded caller is the one that the handler checks.
-    parts.extensions.insert(Known(caller.clone()));
+    parts.extensions.insert(KnownCaller(caller.clone()));
     let Some(caller) = caller else { return next.run(Request::from_parts(parts, body)).await };
     let read = body::read(&auditing.shared.intake, peer(&parts.extensions), &parts.headers, body, body::MANAGEMENT_BODY_BYTES).await;
     let named = match &read {
-        Ok(body) => aside(body.len(), || Named::in_body(body)).await,
-        Err(_) => Named::default(),
+        Ok(body) => run_blocking(body.len(), || AuditedBody::in_body(body)).await,
+        Err(_) => AuditedBody::default(),
     };
     let action = action(&parts, &template, caller, named);
     let request = action.request_id.clone();
@@ -61,7 +61,7 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
     let act = async move {
         let entry = match auditing.audit.begin(action).await {
             Ok(entry) => entry,
-            Err(error) => return Fault::from(error).into_response(),
+            Err(error) => return ApiError::from(error).into_response(),
         };
         let response = match read {
             Ok(bytes) => run(next, Request::from_parts(parts, Body::from(bytes))).await,
@@ -73,7 +73,7 @@ pub(super) async fn enter(State(auditing): State<Arc<Auditing>>, request: Reques
     };
     // Spawn a task, so that a disconnect interrupts neither the change nor its entry. Shutdown waits for it.
     let acted = background.spawn(still_asked(REQUEST.scope(request, act))).await;
-    acted.unwrap_or_else(|error| Fault::from(error).into_response())
+    acted.unwrap_or_else(|error| ApiError::from(error).into_response())
 }
 
 /// POST routes that change nothing.
@@ -92,7 +92,7 @@ async fn run(next: Next, request: Request) -> Response {
     let run = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     run.unwrap_or_else(|_| {
         tracing::error!("an action of management panicked");
-        Fault::from(Code::Internal).into_response()
+        ApiError::from(Code::Internal).into_response()
     })
 }
 
@@ -104,9 +104,9 @@ async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>
     }
 }
 
-fn action(parts: &Parts, template: &str, caller: Caller, named: Named) -> Action {
+fn action(parts: &Parts, template: &str, caller: Caller, named: AuditedBody) -> Action {
     let path = parts.uri.path();
-    let in_path = |wanted: &str| template.split('/').zip(path.split('/')).find(|(name, _)| *name == wanted).map(|(_, value)| value);
+    let in_path = |requested: &str| template.split('/').zip(path.split('/')).find(|(name, _)| *name == requested).map(|(_, value)| value);
     Action {
         actor: match caller {
             Caller::Admin => Actor::Admin,
@@ -129,12 +129,12 @@ fn builder_in(uri: &Uri) -> Option<BuilderId> {
 
 /// The recorded parts of a body: the names of its fields and the slug of its tool. No other value is recorded.
 #[derive(Debug, Default, PartialEq)]
-struct Named {
+struct AuditedBody {
     fields: Vec<String>,
     slug: Option<Slug>,
 }
 
-impl Named {
+impl AuditedBody {
     /// Reads the recorded parts. They are empty if the body is not a JSON object.
     fn in_body(body: &[u8]) -> Self {
         serde_json::Deserializer::from_slice(body).deserialize_map(Members).unwrap_or_default()
@@ -144,14 +144,14 @@ impl Named {
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
-    type Value = Named;
+    type Value = AuditedBody;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named, A::Error> {
-        let mut named = Named::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AuditedBody, A::Error> {
+        let mut named = AuditedBody::default();
         while let Some(name) = map.next_key::<String>()? {
             if name == "slug" {
                 named.slug = map.next_value::<Value>()?.as_str().and_then(|slug| slug.parse().ok());
@@ -171,11 +171,11 @@ impl<'de> Visitor<'de> for Members {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
-    since: Option<When>,
+    since: Option<TimeParam>,
     actor: Option<String>,
     slug: Option<Slug>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
@@ -183,13 +183,13 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }
 
-async fn list(Admin(asked): Admin<Query>, State(auditing): State<Arc<Auditing>>) -> Result<Json<Value>, Fault> {
+async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<Value>, ApiError> {
     let query = AuditQuery {
-        since: asked.since.map(|since| since.at(auditing.clock.now())),
-        by: asked.actor.map(|actor| actor.parse()).transpose().map_err(Fault::bad_request)?,
-        slug: asked.slug,
-        limit: asked.limit.0,
-        before: asked.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
+        since: request.since.map(|since| since.at(auditing.clock.now())),
+        by: request.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
+        slug: request.slug,
+        limit: request.limit.0,
+        before: request.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
     };
     let page = auditing.audit.list(&query).await?;
     Ok(paged("entries", &page.entries, page.next.map(|next| next.to_string())))
@@ -204,17 +204,17 @@ mod tests {
     #[test]
     fn of_a_body_only_names_and_the_slug_are_kept() {
         let body = json!({ "slug": "a-tool", "priceUsd": 1, "handler": { "source": "secret" }, "bk_01_secret": 1, "a b": 2 });
-        let named = Named::in_body(body.to_string().as_bytes());
+        let named = AuditedBody::in_body(body.to_string().as_bytes());
         let mut fields = named.fields.clone();
         fields.sort();
         assert_eq!((fields, named.slug), (vec!["handler".to_owned(), "priceUsd".to_owned(), "slug".to_owned()], "a-tool".parse().ok()));
         for body in ["", "[]", "\"slug\"", "{", "{\"slug\":", "{\"a\":1,}"] {
-            assert_eq!(Named::in_body(body.as_bytes()), Named::default(), "{body}");
+            assert_eq!(AuditedBody::in_body(body.as_bytes()), AuditedBody::default(), "{body}");
         }
         let not_a_slug = json!({ "slug": "Bearer abc", "x".repeat(33): 1 });
-        assert_eq!(Named::in_body(not_a_slug.to_string().as_bytes()), Named { fields: vec!["slug".to_owned()], slug: None });
+        assert_eq!(AuditedBody::in_body(not_a_slug.to_string().as_bytes()), AuditedBody { fields: vec!["slug".to_owned()], slug: None });
         let many: serde_json::Map<_, _> =
             (0..100_u8).map(|n| (format!("{}{}", (b'a' + n / 26) as char, (b'a' + n % 26) as char), json!(n))).collect();
-        assert_eq!(Named::in_body(json!(many).to_string().as_bytes()).fields.len(), MAX_FIELDS);
+        assert_eq!(AuditedBody::in_body(json!(many).to_string().as_bytes()).fields.len(), MAX_FIELDS);
     }
 }

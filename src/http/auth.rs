@@ -12,104 +12,104 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 use tollhouse_account::builder::{Builder, Builders};
 use tollhouse_base::id::{BuilderId, EndpointId};
-use tollhouse_catalog::{Deleted, Shown};
-use tollhouse_front::{Caller, Code, Fault, names, not_suspended};
+use tollhouse_catalog::{DeletedEndpoint, ShownEndpoint};
+use tollhouse_front::{ApiError, Caller, Code, header_names, not_suspended};
 use tollhouse_tool::Owner;
 
 use super::{
+    operation::Access,
     page::{PathParams, QueryParams},
-    route::{Asker, Nothing},
-    row::Whose,
+    route::{CallerExtractor, NoQuery},
     services::Http,
 };
 
 /// Authenticates a request, and rejects suspended builders.
-async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, Fault> {
+async fn admitted(parts: &Parts, http: &Http) -> Result<Caller, ApiError> {
     http.shared.callers.identify(&parts.headers, &parts.extensions).await?.admitted()
 }
 
-async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q, Fault> {
-    let QueryParams(asked) = QueryParams::from_request_parts(parts, http).await?;
-    Ok(asked)
+async fn query<Q: DeserializeOwned>(parts: &mut Parts, http: &Http) -> Result<Q, ApiError> {
+    let QueryParams(request) = QueryParams::from_request_parts(parts, http).await?;
+    Ok(request)
 }
 
 /// Rejects callers other than admins.
-pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), Fault> {
+pub(super) async fn only_admins(parts: &Parts, http: &Http) -> Result<(), ApiError> {
     match admitted(parts, http).await? {
         Caller::Admin => Ok(()),
-        Caller::Builder(_) => Err(Fault::new(Code::NotOwner, "this is for admins")),
+        Caller::Builder(_) => Err(ApiError::new(Code::NotOwner, "this is for admins")),
     }
 }
 
 /// Any caller, without authentication.
 pub(super) struct Everyone;
 
-impl Asker for Everyone {
-    const WHOSE: Whose = Whose::Everyone;
-    type Query = Nothing;
+impl CallerExtractor for Everyone {
+    const ACCESS: Access = Access::Everyone;
+    type Query = NoQuery;
 }
 
 impl FromRequestParts<Http> for Everyone {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        query::<Nothing>(parts, http).await.map(|Nothing {}| Self)
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
+        query::<NoQuery>(parts, http).await.map(|NoQuery {}| Self)
     }
 }
 
 /// The admin or a builder.
-pub(super) struct Anyone<Q = Nothing>(pub(super) Caller, pub(super) Q);
+pub(super) struct AdminOrBuilder<Q = NoQuery>(pub(super) Caller, pub(super) Q);
 
-impl<Q: DeserializeOwned> Asker for Anyone<Q> {
-    const WHOSE: Whose = Whose::Builders;
+impl<Q: DeserializeOwned> CallerExtractor for AdminOrBuilder<Q> {
+    const ACCESS: Access = Access::Builders;
     type Query = Q;
 }
 
-impl<Q: DeserializeOwned> FromRequestParts<Http> for Anyone<Q> {
-    type Rejection = Fault;
+impl<Q: DeserializeOwned> FromRequestParts<Http> for AdminOrBuilder<Q> {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = admitted(parts, http).await?;
         Ok(Self(caller, query(parts, http).await?))
     }
 }
 
 /// The admin. A builder's key returns 403.
-pub(super) struct Admin<Q = Nothing>(pub(super) Q);
+pub(super) struct Admin<Q = NoQuery>(pub(super) Q);
 
-impl<Q: DeserializeOwned> Asker for Admin<Q> {
-    const WHOSE: Whose = Whose::Admins;
+impl<Q: DeserializeOwned> CallerExtractor for Admin<Q> {
+    const ACCESS: Access = Access::Admins;
     type Query = Q;
 }
 
 impl<Q: DeserializeOwned> FromRequestParts<Http> for Admin<Q> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         only_admins(parts, http).await?;
         query(parts, http).await.map(Self)
     }
 }
 
 /// The tool that `{slug}` in the path names, and a caller who can manage it.
-pub(super) struct Managed<Q = Nothing> {
+pub(super) struct ManagedEndpoint<Q = NoQuery> {
     pub(super) caller: Caller,
-    pub(super) shown: Arc<Shown>,
-    pub(super) asked: Q,
+    pub(super) shown: Arc<ShownEndpoint>,
+    pub(super) requested: Q,
 }
 
-impl<Q: DeserializeOwned> Asker for Managed<Q> {
-    const WHOSE: Whose = Whose::Owner;
+impl<Q: DeserializeOwned> CallerExtractor for ManagedEndpoint<Q> {
+    const ACCESS: Access = Access::Owner;
     type Query = Q;
 }
 
 /// Returns `None` without a credential and for another builder's tool, so that they get the public view. A wrong
 /// credential returns 401.
-impl OptionalFromRequestParts<Http> for Managed {
-    type Rejection = Fault;
+impl OptionalFromRequestParts<Http> for ManagedEndpoint {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Option<Self>, Fault> {
-        if !names::shows_caller(&parts.headers) {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Option<Self>, ApiError> {
+        if !header_names::shows_caller(&parts.headers) {
             return Ok(None);
         }
         match <Self as FromRequestParts<Http>>::from_request_parts(parts, http).await {
@@ -125,17 +125,17 @@ struct SlugPath {
     slug: String,
 }
 
-impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
-    type Rejection = Fault;
+impl<Q: DeserializeOwned> FromRequestParts<Http> for ManagedEndpoint<Q> {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let shown = http.publishing.catalog.shown(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+        let shown = http.publishing.catalog.shown(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
         if !caller.manages(&shown.endpoint.owner) {
             return Err(Code::NotOwner.into());
         }
-        Ok(Self { caller, shown, asked: query(parts, http).await? })
+        Ok(Self { caller, shown, requested: query(parts, http).await? })
     }
 }
 
@@ -143,7 +143,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
 /// manage it. A caller can repeat a deletion if the response was lost.
 pub(super) enum Deletable {
     /// The tool exists.
-    There(Managed),
+    There(ManagedEndpoint),
     /// The tool was deleted.
     Gone {
         /// Its slug.
@@ -153,31 +153,31 @@ pub(super) enum Deletable {
     },
 }
 
-impl Asker for Deletable {
-    const WHOSE: Whose = Whose::Owner;
-    type Query = Nothing;
+impl CallerExtractor for Deletable {
+    const ACCESS: Access = Access::Owner;
+    type Query = NoQuery;
 }
 
 impl FromRequestParts<Http> for Deletable {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
-        let unknown = match <Managed as FromRequestParts<Http>>::from_request_parts(parts, http).await {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
+        let unknown = match <ManagedEndpoint as FromRequestParts<Http>>::from_request_parts(parts, http).await {
             Err(fault) if fault.code() == Code::UnknownEndpoint => fault,
             managed => return managed.map(Self::There),
         };
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
         let deleted = http.publishing.catalog.deleted(&slug).await?.filter(|deleted| caller.manages(&deleted.owner));
-        let Some(Deleted { id, .. }) = deleted else { return Err(unknown) };
-        let Nothing {} = query(parts, http).await?;
+        let Some(DeletedEndpoint { id, .. }) = deleted else { return Err(unknown) };
+        let NoQuery {} = query(parts, http).await?;
         Ok(Self::Gone { slug, id })
     }
 }
 
-impl<Q> Managed<Q> {
+impl<Q> ManagedEndpoint<Q> {
     /// Returns an error if the tool cannot change because its owner is suspended, whoever is asking.
-    pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), Fault> {
+    pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), ApiError> {
         match &self.shown.endpoint.owner {
             Owner::Builder(id) => builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
             Owner::Platform => Ok(()),
@@ -210,45 +210,45 @@ impl OfBuilder for BuilderParam {
     }
 }
 
-impl<Q: OfBuilder> Asker for ForBuilder<Q> {
-    const WHOSE: Whose = Whose::Themselves;
+impl<Q: OfBuilder> CallerExtractor for ForBuilder<Q> {
+    const ACCESS: Access = Access::Themselves;
     type Query = Q;
 }
 
-impl<Q: OfBuilder> Asker for ForBuilderReadOnly<Q> {
-    const WHOSE: Whose = Whose::Themselves;
+impl<Q: OfBuilder> CallerExtractor for ForBuilderReadOnly<Q> {
+    const ACCESS: Access = Access::Themselves;
     type Query = Q;
 }
 
 impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilder<Q> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = admitted(parts, http).await?;
-        let asked: Q = query(parts, http).await?;
-        Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
+        let request: Q = query(parts, http).await?;
+        Ok(Self(named(caller, request.builder_id(), &http.accounts.builders).await?, request))
     }
 }
 
 impl<Q: OfBuilder> FromRequestParts<Http> for ForBuilderReadOnly<Q> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let caller = http.shared.callers.identify(&parts.headers, &parts.extensions).await?;
-        let asked: Q = query(parts, http).await?;
-        Ok(Self(named(caller, asked.builder_id(), &http.accounts.builders).await?, asked))
+        let request: Q = query(parts, http).await?;
+        Ok(Self(named(caller, request.builder_id(), &http.accounts.builders).await?, request))
     }
 }
 
 /// Returns the caller if it is a builder, or the builder that the admin names.
-async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Result<Builder, Fault> {
+async fn named(caller: Caller, named: Option<&str>, builders: &Builders) -> Result<Builder, ApiError> {
     match (caller, named) {
         (Caller::Builder(builder), None) => Ok(builder),
         (Caller::Builder(builder), Some(id)) if id == builder.id.as_str() => Ok(builder),
         (Caller::Builder(_), Some(_)) => Err(Code::NotOwner.into()),
-        (Caller::Admin, None) => Err(Fault::bad_request("name the builder: `?builderId=bld_…`")),
+        (Caller::Admin, None) => Err(ApiError::bad_request("name the builder: `?builderId=bld_…`")),
         (Caller::Admin, Some(id)) => {
-            let unknown = || Fault::from(Code::UnknownBuilder);
+            let unknown = || ApiError::from(Code::UnknownBuilder);
             let id: BuilderId = id.parse().map_err(|_| unknown())?;
             builders.get(&id).await?.ok_or_else(unknown)
         }

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_account::{
-    builder::{BuilderError, Verdict},
+    builder::{BuilderDecision, BuilderError},
     registration,
 };
 use tollhouse_base::{
@@ -19,18 +19,18 @@ use tollhouse_base::{
 };
 use tollhouse_call::{CallError, Registration};
 use tollhouse_event::{Events, Kind};
-use tollhouse_front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, network, offered, quote};
-use tollhouse_money::{Offered, Way, sale::Detail};
+use tollhouse_front::{AboutBody as _, ApiError, Caller, Code, body::SMALL_BODY_BYTES, network, offered, quote};
+use tollhouse_money::{EntryMethod, OfferedPayment, sale::ReportDetail};
 use tollhouse_store::Batch;
 use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
 use super::{
-    auth::{Admin, Anyone, Everyone, ForBuilder},
-    endpoints::{self, Body, For, Subject, Wanted, whose},
-    page::{Limit, PathParams, When, bad_cursor},
+    auth::{Admin, AdminOrBuilder, Everyone, ForBuilder},
+    endpoints::{self, Body, ForBuilderQuery, ListFilter, Subject, resolve_owner},
+    page::{PageLimit, PathParams, TimeParam, bad_cursor},
     reply,
     route::{Route, get, post},
-    services::{Accounts, Earning, Http, Publishing},
+    services::{AccountServices, CatalogServices, Http, MoneyServices},
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
 
@@ -45,14 +45,14 @@ impl Subject for Applicant {
     const CODE: Code = Code::InvalidRegistration;
 }
 
-impl Subject for Verdict {
+impl Subject for BuilderDecision {
     const CODE: Code = Code::InvalidDecision;
 }
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
-            .heeds(OF_PAYERS)
+            .reads_headers(OF_PAYERS)
             .takes("RegistrationRequest")
             .answers("RegistrationResponse")
             .fails(&[Code::InvalidRegistration])
@@ -81,15 +81,15 @@ async fn register(
     State(http): State<Http>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let accounts = &http.accounts;
     let limits = &accounts.shared.limits;
     let sender = limits.sender(peer.ip(), request.headers());
     let offered = limits.observed(sender, offered(request.headers()));
     let quote = quote(request.headers());
-    let (is_private, shows_payment) = (offered.is_private(), matches!(offered, Offered::X402 { .. }));
-    if matches!(offered, Offered::Nothing) {
-        accounts.calls.check_unpaid(&accounts.registration, Way::Post, quote.as_deref())?;
+    let (is_private, shows_payment) = (offered.is_private(), matches!(offered, OfferedPayment::X402 { .. }));
+    if matches!(offered, OfferedPayment::Nothing) {
+        accounts.calls.check_unpaid(&accounts.registration, EntryMethod::Post, quote.as_deref())?;
     }
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
@@ -137,15 +137,15 @@ async fn register(
 }
 
 /// Issues the first key of a registration unless it was already used, and commits the batch of `told`.
-async fn given(accounts: &Accounts, registered: &Value, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, Fault> {
+async fn given(accounts: &AccountServices, registered: &Value, reported: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, ApiError> {
     match registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) {
-        Some(id) => Ok(accounts.builders.complete(&id, told).await?),
+        Some(id) => Ok(accounts.builders.complete(&id, reported).await?),
         None => Ok(None),
     }
 }
 
 /// Issues the key again for a repeated payment, because the first response may have been lost.
-async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) -> Result<Option<String>, Fault> {
+async fn completed(accounts: &AccountServices, registered: &Value, request: RequestId) -> Result<Option<String>, ApiError> {
     let Some(id) = registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) else { return Ok(None) };
     let key = given(accounts, registered, |now| registration::completed(&id, request.clone(), now)).await?;
     if key.is_some() {
@@ -155,17 +155,17 @@ async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) 
 }
 
 /// Returns the error for an invalid name or contact.
-fn unfit(mismatch: &Mismatch) -> Fault {
+fn unfit(mismatch: &Mismatch) -> ApiError {
     let problem = mismatch.problems.first();
     let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
-    Fault::invalid(Applicant::CODE, message, pointer)
+    ApiError::invalid(Applicant::CODE, message, pointer)
 }
 
 async fn me(ForBuilder(builder, _): ForBuilder) -> Json<Value> {
     Json(json!({ "ok": true, "builder": builder.own() }))
 }
 
-async fn rotate(ForBuilder(builder, _): ForBuilder, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
+async fn rotate(ForBuilder(builder, _): ForBuilder, State(accounts): State<Arc<AccountServices>>) -> Result<Json<Value>, ApiError> {
     let owner = Owner::Builder(builder.id.clone());
     let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
     let (builder, key) = accounts.builders.rotate(&builder.id, Events::stored(&owner, &event)).await?;
@@ -180,49 +180,54 @@ struct Own {
     builder_id: Option<BuilderId>,
     state: Option<EndpointState>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
 /// Lists the builder's own tools in any state. Admins get all tools, or those of the builder that they name.
-async fn endpoints(Anyone(caller, asked): Anyone<Own>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
-    let Own { builder_id, state, limit, cursor } = asked;
+async fn endpoints(
+    AdminOrBuilder(caller, request): AdminOrBuilder<Own>,
+    State(publishing): State<Arc<CatalogServices>>,
+) -> Result<Json<Value>, ApiError> {
+    let Own { builder_id, state, limit, cursor } = request;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,
-        (Caller::Admin | Caller::Builder(_), _) => Some(whose(&publishing, &caller, For { builder: builder_id }).await?),
+        (Caller::Admin | Caller::Builder(_), _) => {
+            Some(resolve_owner(&publishing, &caller, ForBuilderQuery { builder: builder_id }).await?)
+        }
     };
-    endpoints::list(&publishing, Wanted { owner, state }, limit, cursor).await
+    endpoints::list(&publishing, ListFilter { owner, state }, limit, cursor).await
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Page {
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
 /// The period of the earnings shown: 30 UTC days, including today.
-const EARNED: When = When::days(29);
+const EARNED: TimeParam = TimeParam::days(29);
 
 async fn list(
     Admin(page): Admin<Page>,
-    State(accounts): State<Arc<Accounts>>,
-    State(earning): State<Arc<Earning>>,
-) -> Result<Json<Value>, Fault> {
+    State(accounts): State<Arc<AccountServices>>,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Json<Value>, ApiError> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
     let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id));
     let since = EARNED.at(earning.clock.now());
-    let mut told = Vec::with_capacity(builders.len());
+    let mut reported = Vec::with_capacity(builders.len());
     for builder in &builders {
         let mut record = builder.own();
         record["endpoints"] = json!(owned.get(&builder.id));
-        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since, Detail::Sums).await?.totals);
+        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since, ReportDetail::Sums).await?.totals);
         record["seenAt"] = json!(accounts.builders.seen(&builder.id).await?);
-        told.push(record);
+        reported.push(record);
     }
-    let mut answer = json!({ "ok": true, "builders": told });
+    let mut answer = json!({ "ok": true, "builders": reported });
     if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
         answer["nextCursor"] = json!(last.id);
     }
@@ -231,12 +236,12 @@ async fn list(
 
 async fn judge(
     _: Admin,
-    State(accounts): State<Arc<Accounts>>,
+    State(accounts): State<Arc<AccountServices>>,
     PathParams(id): PathParams<String>,
-    Body(verdict): Body<Verdict>,
-) -> Result<Json<Value>, Fault> {
+    Body(verdict): Body<BuilderDecision>,
+) -> Result<Json<Value>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = accounts.catalog.judge(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
+    let builder = accounts.catalog.load_standing(&id, &verdict).await.map_err(|error| error.about(BuilderDecision::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
 }

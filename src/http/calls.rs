@@ -12,39 +12,39 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::id::EndpointId;
-use tollhouse_call::{CallPlace, CallQuery, ERROR_STATUS, Ending, History, Placed, Series, SeriesQuery, Step};
-use tollhouse_event::feed::{Crowded, Follower, Position as _};
-use tollhouse_front::{Code, Fault, sse};
+use tollhouse_call::{CallPosition, CallQuery, ERROR_STATUS, History, OutcomeFilter, Series, SeriesQuery, SeriesStep, StoredCall};
+use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
+use tollhouse_front::{ApiError, Code, sse};
 use tollhouse_store::StoreError;
 
 use super::{
-    auth::{Admin, Managed},
-    follow::{self, Entry, Source},
-    page::{Limit, When, bad_cursor, no_end, paged},
+    auth::{Admin, ManagedEndpoint},
+    event_stream::{self, FollowSource, StreamEntry},
+    page::{PageLimit, TimeParam, bad_cursor, paged, without_total},
     route::{Route, get},
-    services::Watching,
+    services::FeedServices,
 };
 
 /// Default period and bucket width of metrics.
-const DEFAULT_SINCE: When = When::days(1);
-const DEFAULT_STEP: Step = Step::Hour;
+const DEFAULT_SINCE: TimeParam = TimeParam::days(1);
+const DEFAULT_STEP: SeriesStep = SeriesStep::Hour;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CallsQuery {
-    since: Option<When>,
-    until: Option<When>,
-    outcome: Option<Ending>,
+    since: Option<TimeParam>,
+    until: Option<TimeParam>,
+    outcome: Option<OutcomeFilter>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MetricsQuery {
-    since: Option<When>,
-    until: Option<When>,
+    since: Option<TimeParam>,
+    until: Option<TimeParam>,
     step: Option<String>,
 }
 
@@ -52,53 +52,57 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)
             .answers("CallPage")
-            .heeds(&["Last-Event-ID"])
+            .reads_headers(&["Last-Event-ID"])
             .streams(),
         get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls added up in buckets", metrics).answers("Metrics"),
         get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints added up in buckets", of_all).answers("Metrics"),
     ]
 }
 
-async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, request: Parts) -> Result<Response, Fault> {
-    let Managed { shown, asked, .. } = managed;
+async fn calls(
+    managed: ManagedEndpoint<CallsQuery>,
+    State(watching): State<Arc<FeedServices>>,
+    request: Parts,
+) -> Result<Response, ApiError> {
+    let ManagedEndpoint { shown, requested, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
     let now = watching.clock.now();
-    let (since, until) = (asked.since.map(|since| since.at(now)), asked.until.map(|until| until.at(now)));
-    let ending = asked.outcome.map(known).transpose()?;
-    if sse::wanted(&request.headers) {
-        no_end(until)?;
-        let from = follow::from(&request.headers, since, CallPlace::from_cursor, "a call of this stream")?;
+    let (since, until) = (requested.since.map(|since| since.at(now)), requested.until.map(|until| until.at(now)));
+    let ending = requested.outcome.map(known).transpose()?;
+    if sse::requested(&request.headers) {
+        without_total(until)?;
+        let from = event_stream::from(&request.headers, since, CallPosition::from_cursor, "a call of this stream")?;
         // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let query = CallQuery { ending, ..CallQuery::default() };
-        return follow::stream(&watching.shared, &request, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
+        return event_stream::stream(&watching.shared, &request, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
-    let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: asked.limit.0, cursor }).await?;
+    let cursor = requested.cursor.map(|cursor| CallPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
+    let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: requested.limit.0, cursor }).await?;
     Ok(paged("calls", &page.calls, page.next.map(|next| next.to_cursor())).into_response())
 }
 
 /// Returns the ending if a call can have it.
-fn known(ending: Ending) -> Result<Ending, Fault> {
+fn known(ending: OutcomeFilter) -> Result<OutcomeFilter, ApiError> {
     match &ending {
-        Ending::With(code) if code != ERROR_STATUS && Code::ALL.iter().all(|known| known.row().name != code) => {
-            Err(Fault::bad_request(format!("`outcome` is `succeeded`, `failed`, or the code of a failure; `{code}` is none")))
+        OutcomeFilter::With(code) if code != ERROR_STATUS && Code::ALL.iter().all(|known| known.row().name != code) => {
+            Err(ApiError::bad_request(format!("`outcome` is `succeeded`, `failed`, or the code of a failure; `{code}` is none")))
         }
-        Ending::As(_) | Ending::With(_) => Ok(ending),
+        OutcomeFilter::As(_) | OutcomeFilter::With(_) => Ok(ending),
     }
 }
 
-async fn metrics(managed: Managed<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
-    let Managed { shown, asked, .. } = managed;
-    let series = watching.metrics.series(&shown.endpoint.id, asked.fitting(&watching)?).await?;
-    Ok(told(&series))
+async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Value>, ApiError> {
+    let ManagedEndpoint { shown, requested: request, .. } = managed;
+    let series = watching.metrics.series(&shown.endpoint.id, request.fitting(&watching)?).await?;
+    Ok(series_json(&series))
 }
 
-async fn of_all(Admin(asked): Admin<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
-    let series = watching.metrics.series_of_all(asked.fitting(&watching)?).await?;
-    Ok(told(&series))
+async fn of_all(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Value>, ApiError> {
+    let series = watching.metrics.series_of_all(request.fitting(&watching)?).await?;
+    Ok(series_json(&series))
 }
 
-fn told(series: &Series) -> Json<Value> {
+fn series_json(series: &Series) -> Json<Value> {
     let mut answer = json!(series);
     answer["ok"] = json!(true);
     Json(answer)
@@ -106,11 +110,11 @@ fn told(series: &Series) -> Json<Value> {
 
 impl MetricsQuery {
     /// Validates the query and fills in defaults.
-    fn fitting(self, watching: &Watching) -> Result<SeriesQuery, Fault> {
+    fn fitting(self, watching: &FeedServices) -> Result<SeriesQuery, ApiError> {
         let now = watching.clock.now();
         let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
         let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-        step.and_then(|step| watching.metrics.asked(back, until, step)).map_err(|error| Fault::bad_request(error.to_string()))
+        step.and_then(|step| watching.metrics.asked(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 
@@ -122,24 +126,24 @@ struct Calls {
 }
 
 #[async_trait]
-impl Source for Calls {
-    type Place = CallPlace;
-    type Item = Placed;
+impl FollowSource for Calls {
+    type Place = CallPosition;
+    type Item = StoredCall;
 
-    fn follow(&self) -> Result<Follower<Arc<Placed>>, Crowded> {
+    fn follow(&self) -> Result<Follower<Arc<StoredCall>>, TooManyFollowers> {
         self.history.follow(&self.endpoint)
     }
 
-    async fn after(&self, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
-        self.history.after(&self.endpoint, place, limit).await
+    async fn after(&self, position: &CallPosition, limit: usize) -> Result<Vec<StoredCall>, StoreError> {
+        self.history.after(&self.endpoint, position, limit).await
     }
 
-    fn place(item: &Placed) -> CallPlace {
-        item.place.clone()
+    fn place(item: &StoredCall) -> CallPosition {
+        item.position.clone()
     }
 
-    fn entry(&self, item: &Placed) -> Option<Entry> {
-        let entry = || Entry { id: item.place.to_cursor(), name: "call", data: json!(item.call) };
+    fn entry(&self, item: &StoredCall) -> Option<StreamEntry> {
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "call", data: json!(item.call) };
         self.query.wants(&item.call).then(entry)
     }
 }

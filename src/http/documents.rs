@@ -4,16 +4,16 @@
 //! They contain public data only. Documents about the catalog are built again after each change, and at least once a
 //! minute. A document in pages links to the next one.
 
-mod described;
 mod document;
+mod document_cache;
 mod examples;
-mod kept;
 mod library;
 mod llms;
 mod openapi;
 mod paged;
-mod plain;
+mod plain_text;
 mod resources;
+mod schema_parts;
 mod subject;
 mod tool;
 
@@ -26,53 +26,53 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use tollhouse_front::{Code, Fault, host_name};
+use tollhouse_front::{ApiError, Code, host_name};
 
+pub use self::document_cache::Documents;
 #[cfg(test)]
-pub(super) use self::described::PARTS;
-pub(super) use self::described::described;
-pub use self::kept::Documents;
-use self::{described::MARKDOWN, document::Document, kept::Kept, openapi::Chosen};
+pub(super) use self::schema_parts::PARTS;
+pub(super) use self::schema_parts::described;
+use self::{document::Document, document_cache::CachedPage, openapi::ToolSelection, schema_parts::MARKDOWN};
 use super::{
+    cpu_budget::CpuBudget,
+    operation::ResponseKind,
     page::{PathParams, QueryParams},
     route::{Route, open},
-    row::Answers,
-    services::Offering,
-    turn::ProcessorTurn,
+    services::DiscoveryServices,
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Headers of conditional requests.
-const KEPT: &[&str] = &["If-None-Match"];
+const CACHED: &[&str] = &["If-None-Match"];
 
 pub(super) fn routes() -> Vec<Route> {
-    let text = |route: Route, media| route.told(Answers::Text(media)).heeds(KEPT);
+    let text = |route: Route, media| route.responds(ResponseKind::Text(media)).reads_headers(CACHED);
     vec![
         open::get("/openapi.json", "getOpenApi", "what agents ask for, and the tools called most, in OpenAPI with prices", openapi)
             .query(&["tools", "tag", "after"])
             .answers("OpenApiDocument")
-            .heeds(KEPT),
+            .reads_headers(CACHED),
         open::get("/docs/openapi.json", "getWholeOpenApi", "every operation of the host in OpenAPI, management included", whole)
             .answers("OpenApiDocument")
-            .heeds(KEPT),
+            .reads_headers(CACHED),
         open::get("/.well-known/x402", "getResources", "the addresses of the paid tools", well_known)
             .query(&["after"])
             .answers("Resources")
-            .heeds(KEPT),
+            .reads_headers(CACHED),
         text(open::get("/.well-known/ai-catalog.json", "getAiCatalog", "where the card of the MCP server is", ai_catalog), AI_CATALOG),
         text(open::get("/llms.txt", "getLlmsTxt", "what a language model has to know of the host", llms), MARKDOWN),
         text(open::get("/llms-tools.txt", "listToolsAsText", "the tools in a line each", llms_tools), MARKDOWN).query(&["after"]),
-        open::get("/robots.txt", "getRobots", "what crawlers leave alone", robots).told(Answers::Text(TEXT)),
-        open::get("/favicon.svg", "getSign", "the host's sign", sign).told(Answers::Text("image/svg+xml")),
-        open::get("/favicon.ico", "getIcon", "the host's sign, as pixels", icon).told(Answers::Text("image/x-icon")),
+        open::get("/robots.txt", "getRobots", "what crawlers leave alone", robots).responds(ResponseKind::Text(TEXT)),
+        open::get("/favicon.svg", "getSign", "the host's sign", sign).responds(ResponseKind::Text("image/svg+xml")),
+        open::get("/favicon.ico", "getIcon", "the host's sign, as pixels", icon).responds(ResponseKind::Text("image/x-icon")),
     ]
 }
 
 /// Returns the routes of the documentation as Markdown.
 pub(super) fn written() -> Vec<Route> {
     // The HTML pages check the host name, so these routes can return 403.
-    let page = |route: Route| route.told(Answers::Page).heeds(KEPT).fails(&[Code::Forbidden]);
+    let page = |route: Route| route.responds(ResponseKind::Page).reads_headers(CACHED).fails(&[Code::Forbidden]);
     vec![
         page(open::get("/docs", "getDocsIndex", "what is written about the host", index)),
         page(open::get("/docs/{name}", "getDocs", "a document for people; as Markdown with `.md` behind its name", docs))
@@ -89,70 +89,78 @@ struct Behind {
 }
 
 async fn openapi(
-    State(offering): State<Arc<Offering>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    QueryParams(wanted): QueryParams<openapi::Wanted>,
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
+    QueryParams(requested): QueryParams<openapi::ToolFilter>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
-    let some = wanted.read()?;
+) -> Result<Response, ApiError> {
+    let some = requested.read()?;
     let made = async { Ok(Document::json(&openapi::made(&offering, &offering.catalog.all(), &some).await?)) };
-    let document = turn.during(page(&offering, some == Chosen::CalledMost, &offering.documents.openapi, made)).await?;
-    Ok(document.told(&headers))
+    let document = turn.during(page(&offering, some == ToolSelection::CalledMost, &offering.documents.openapi, made)).await?;
+    Ok(document.respond(&headers))
 }
 
 /// The document is built from the operation table. Between hosts it differs only in address and contact.
-async fn whole(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Response {
+async fn whole(State(offering): State<Arc<DiscoveryServices>>, CpuBudget(turn): CpuBudget, headers: HeaderMap) -> Response {
     let made = || offering.documents.whole.get_or_init(|| Document::json(&openapi::whole(&offering))).clone();
-    turn.work(made).told(&headers)
+    turn.work(made).respond(&headers)
 }
 
 async fn well_known(
-    State(offering): State<Arc<Offering>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    QueryParams(wanted): QueryParams<Behind>,
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
+    QueryParams(requested): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
-    let after = wanted.after.as_deref().unwrap_or_default();
+) -> Result<Response, ApiError> {
+    let after = requested.after.as_deref().unwrap_or_default();
     let made = async { Ok(Document::json(&resources::made(&offering, &offering.catalog.all(), after).await?)) };
-    Ok(turn.during(page(&offering, wanted.after.is_none(), &offering.documents.well_known, made)).await?.told(&headers))
+    Ok(turn.during(page(&offering, requested.after.is_none(), &offering.documents.well_known, made)).await?.respond(&headers))
 }
 
-async fn llms(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Result<Response, Fault> {
+async fn llms(
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let made = async { Ok(Document::of(MARKDOWN, llms::made(&offering, &offering.catalog.all()).await?)) };
-    Ok(turn.during(page(&offering, true, &offering.documents.llms, made)).await?.told(&headers))
+    Ok(turn.during(page(&offering, true, &offering.documents.llms, made)).await?.respond(&headers))
 }
 
 async fn llms_tools(
-    State(offering): State<Arc<Offering>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    QueryParams(wanted): QueryParams<Behind>,
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
+    QueryParams(requested): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Result<Response, Fault> {
-    let after = wanted.after.unwrap_or_default();
+) -> Result<Response, ApiError> {
+    let after = requested.after.unwrap_or_default();
     let tools = turn.during(async { llms::tools(&offering, &offering.catalog.all(), &after).await }).await?;
-    Ok(Document::of(MARKDOWN, tools).told(&headers))
+    Ok(Document::of(MARKDOWN, tools).respond(&headers))
 }
 
 /// Returns the cached document if `is_kept`, building it if it is out of date. Otherwise always builds it.
 async fn page(
-    offering: &Offering,
+    offering: &DiscoveryServices,
     is_kept: bool,
-    kept: &Kept,
-    make: impl Future<Output = Result<Document, Fault>>,
-) -> Result<Document, Fault> {
+    stored: &CachedPage,
+    make: impl Future<Output = Result<Document, ApiError>>,
+) -> Result<Document, ApiError> {
     // Read the change count before the catalog, so that later changes cause a rebuild.
     let changes = *offering.catalog.changes().borrow();
-    if is_kept { kept.first(changes, Instant::now(), make).await } else { make.await }
+    if is_kept { stored.first(changes, Instant::now(), make).await } else { make.await }
 }
 
-async fn index(offering: State<Arc<Offering>>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn index(offering: State<Arc<DiscoveryServices>>, headers: HeaderMap) -> Result<Response, ApiError> {
     docs(offering, PathParams("index".to_owned()), headers).await
 }
 
 /// Returns a document as Markdown. The suffix `.md` is optional.
-async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
+async fn docs(
+    State(offering): State<Arc<DiscoveryServices>>,
+    PathParams(name): PathParams<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let page = offering.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
-    let mut response = page.document.clone().told(&headers);
+    let mut response = page.document.clone().respond(&headers);
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }
@@ -160,7 +168,7 @@ async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParam
 const AI_CATALOG: &str = "application/ai-catalog+json";
 
 /// Describes the host's MCP server.
-async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -> Response {
+async fn ai_catalog(State(offering): State<Arc<DiscoveryServices>>, headers: HeaderMap) -> Response {
     let base = &offering.base_url;
     let host = host_name(base);
     let card = json!({
@@ -170,7 +178,7 @@ async fn ai_catalog(State(offering): State<Arc<Offering>>, headers: HeaderMap) -
         "url": format!("{base}/ai/mcp/server-card"),
     });
     let catalog = json!({ "specVersion": "1.0", "host": { "displayName": "Tollhouse", "identifier": host }, "entries": [card] });
-    Document::of(AI_CATALOG, catalog.to_string()).told(&headers)
+    Document::of(AI_CATALOG, catalog.to_string()).respond(&headers)
 }
 
 /// Returns `robots.txt`, which agent registries also read. Tools can be found, but pages of receipts and payments

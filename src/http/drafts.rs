@@ -10,23 +10,23 @@ use axum::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, json};
-use tollhouse_base::rate::Permit;
+use tollhouse_base::rate_limit::Permit;
 use tollhouse_call::{Content, DryRun};
 use tollhouse_capability::Granted;
-use tollhouse_catalog::{CheckBody, Checked, HandlerDraft, KeepsResponse as _, PublishError, Tried};
+use tollhouse_catalog::{CheckBody, CheckedUpload, HandlerDraft, KeepsResponse as _, PublishError, TrialTarget};
 use tollhouse_front::{
-    Caller, Code, Fault, Party,
-    body::{self, Verbatim},
+    ApiError, Caller, Code, Party,
+    body::{self, VerbatimJson},
 };
-use tollhouse_tool::{ContentSafety, Touches, finding::Finding};
+use tollhouse_tool::{CapabilityScope, ContentSafety, finding::Finding};
 
 use super::{
-    auth::{Anyone, Managed},
-    endpoints::{For, OF_UPLOADS, Uploaded, cut_response, management_body, unknown_version, whose},
-    invoked::ResultBody,
+    auth::{AdminOrBuilder, ManagedEndpoint},
+    cpu_budget::CpuBudget,
+    endpoints::{ForBuilderQuery, OF_UPLOADS, Uploaded, cut_response, management_body, resolve_owner, unknown_version},
+    invoke_response::ResultBody,
     route::{Route, post},
-    services::{Http, Publishing},
-    turn::ProcessorTurn,
+    services::{CatalogServices, Http},
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -45,15 +45,15 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Checks an upload without storing it. There is no entry in the audit trail either.
 async fn check(
-    Anyone(caller, named): Anyone<For>,
-    State(publishing): State<Arc<Publishing>>,
-    ProcessorTurn(turn): ProcessorTurn,
+    AdminOrBuilder(caller, named): AdminOrBuilder<ForBuilderQuery>,
+    State(publishing): State<Arc<CatalogServices>>,
+    CpuBudget(turn): CpuBudget,
     Uploaded(given): Uploaded<CheckBody>,
-) -> Result<Json<Value>, Fault> {
-    let owner = whose(&publishing, &caller, named).await?;
+) -> Result<Json<Value>, ApiError> {
+    let owner = resolve_owner(&publishing, &caller, named).await?;
     let _one = one_of(&publishing, &caller)?;
     let checked = turn.during(publishing.catalog.check(given, owner, caller.by())).await;
-    let Checked { endpoint, existing, warnings } = checked.map_err(all_of)?;
+    let CheckedUpload { endpoint, existing, warnings } = checked.map_err(all_of)?;
     let found = endpoint.content_safety.as_ref();
     Ok(Json(json!({
         "ok": true,
@@ -78,12 +78,12 @@ fn shown_findings(safety: &ContentSafety) -> Vec<Value> {
 
 /// Returns the first error as an upload would get it, with all errors under `problems`. If the host itself failed
 /// during the check, returns that error alone.
-fn all_of(errors: Vec<PublishError>) -> Fault {
-    let mut faults: Vec<_> = errors.into_iter().map(Fault::from).collect();
-    if let Some(place) = faults.iter().position(|fault| fault.code().row().fault == Party::Host) {
-        return faults.swap_remove(place);
+fn all_of(errors: Vec<PublishError>) -> ApiError {
+    let mut faults: Vec<_> = errors.into_iter().map(ApiError::from).collect();
+    if let Some(position) = faults.iter().position(|fault| fault.code().row().fault == Party::Host) {
+        return faults.swap_remove(position);
     }
-    let problems: Vec<_> = faults.iter().map(Fault::problem).collect();
+    let problems: Vec<_> = faults.iter().map(ApiError::problem).collect();
     let first = faults.into_iter().next();
     first.map_or_else(|| Code::Internal.into(), |first| first.with("problems", json!(problems)))
 }
@@ -98,15 +98,15 @@ struct Run<I> {
 }
 
 /// The requested run.
-struct Asked(Run<Verbatim>);
+struct RunQuery(Run<VerbatimJson>);
 
-impl FromRequest<Http> for Asked {
-    type Rejection = Fault;
+impl FromRequest<Http> for RunQuery {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
+    async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
         let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
         let (rest, response) = cut_response(&text).await;
-        let mut run: Run<Verbatim> = body::verbatim::<_, Run<IgnoredAny>>(&rest, Code::InvalidMember).await?;
+        let mut run: Run<VerbatimJson> = body::verbatim::<_, Run<IgnoredAny>>(&rest, Code::InvalidMember).await?;
         if let Some(response) = response {
             run.handler.keep_response(response);
         }
@@ -138,21 +138,21 @@ struct Ran<'a> {
 
 /// Runs a version or an unpublished handler of the caller's tool.
 async fn run(
-    managed: Managed,
-    State(publishing): State<Arc<Publishing>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Asked(asked): Asked,
-) -> Result<Response, Fault> {
-    let Run { input, version, handler } = asked;
+    managed: ManagedEndpoint,
+    State(publishing): State<Arc<CatalogServices>>,
+    CpuBudget(turn): CpuBudget,
+    RunQuery(request): RunQuery,
+) -> Result<Response, ApiError> {
+    let Run { input, version, handler } = request;
     let tried = match (version, handler) {
-        (Some(_), Some(_)) => return Err(Fault::bad_request("send `version` or `handler`, not both")),
+        (Some(_), Some(_)) => return Err(ApiError::bad_request("send `version` or `handler`, not both")),
         (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
-        (version, None) => Tried::Kept(version),
-        (None, Some(draft)) => Tried::Draft(draft),
+        (version, None) => TrialTarget::Kept(version),
+        (None, Some(draft)) => TrialTarget::Draft(draft),
     };
     let _one = one_of(&publishing, &managed.caller)?;
     let slug = managed.shown.endpoint.slug.as_str();
-    let live = publishing.catalog.find(slug).await?.ok_or_else(|| Fault::unknown_endpoint(slug))?;
+    let live = publishing.catalog.find(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
     let live = turn.during(publishing.catalog.trial(&live, tried, managed.caller.by())).await?;
     let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
@@ -164,7 +164,7 @@ async fn run(
     });
     let (produced, error) = match ended {
         Ok(produced) => (Some(produced), None),
-        Err(error) => (None, Some(Fault::from(error).problem())),
+        Err(error) => (None, Some(ApiError::from(error).problem())),
     };
     let content = produced.as_ref().map(|produced| Content::new(produced.status, &produced.headers, &produced.body));
     let run = Ran {
@@ -181,17 +181,17 @@ async fn run(
 
 /// Returns the granted capabilities by name, and the hosts that they reach.
 fn granted_to(granted: &Granted) -> Value {
-    let reached = granted.capabilities.touch(Touches::Others).then(|| granted.hosts.iter());
-    let mut told = json!(granted.capabilities);
-    told["hosts"] = json!(reached.into_iter().flatten().collect::<Vec<_>>());
-    told
+    let reached = granted.capabilities.touch(CapabilityScope::Others).then(|| granted.hosts.iter());
+    let mut body = json!(granted.capabilities);
+    body["hosts"] = json!(reached.into_iter().flatten().collect::<Vec<_>>());
+    body
 }
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
-fn one_of(publishing: &Publishing, caller: &Caller) -> Result<Permit<String>, Fault> {
-    let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.most());
+fn one_of(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
+    let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.max());
     let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
-    turn.ok_or_else(|| Fault::new(Code::RateLimited, message()).retry_after(1))
+    turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }
 
 #[cfg(test)]
@@ -204,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_the_host_could_not_end_is_not_told_as_the_uploads_fault() {
+    fn a_check_that_the_host_could_not_end_is_not_reported_as_the_uploads_fault() {
         let away = || PublishError::Store(StoreError::Away("a planned fault".to_owned()));
         assert_eq!(all_of(vec![field("/title"), away(), field("/slug")]).code(), Code::StoreUnavailable);
         assert_eq!(all_of(vec![PublishError::Corrupt(String::new())]).code(), Code::Internal);
         assert_eq!(all_of(vec![]).code(), Code::Internal, "refused for nothing");
-        let told = all_of(vec![field("/title"), field("/slug")]);
-        assert_eq!((told.code(), told.error()["problems"][1]["pointer"].as_str()), (Code::InvalidEndpoint, Some("/slug")));
+        let reported = all_of(vec![field("/title"), field("/slug")]);
+        assert_eq!((reported.code(), reported.error()["problems"][1]["pointer"].as_str()), (Code::InvalidEndpoint, Some("/slug")));
     }
 }

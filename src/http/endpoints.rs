@@ -12,17 +12,17 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tollhouse_base::{aside::aside, id::BuilderId, misfit};
-use tollhouse_catalog::{Draft, HandlerDraft, KeepsResponse, Patch, Shown};
-use tollhouse_front::{Caller, Code, Fault, body, peer, via};
-use tollhouse_tool::{CatalogForm, EndpointState, Owner, StaticResponse, Via, WithResponse};
+use tollhouse_base::{deserialize_error, id::BuilderId, offload::run_blocking};
+use tollhouse_catalog::{Draft, HandlerDraft, KeepsResponse, Patch, ShownEndpoint};
+use tollhouse_front::{ApiError, Caller, Code, body, entry_point, peer};
+use tollhouse_tool::{CatalogForm, ChangedVia, EndpointState, Owner, StaticResponse, WithResponse};
 
 use super::{
-    auth::{Anyone, Deletable, Everyone, Managed},
-    page::{Limit, PathParams, behind, cursor_at},
+    auth::{AdminOrBuilder, Deletable, Everyone, ManagedEndpoint},
+    cpu_budget::CpuBudget,
+    page::{PageLimit, PathParams, behind, cursor_at},
     route::{Route, delete, get, patch, post},
-    services::{Http, Publishing},
-    turn::ProcessorTurn,
+    services::{CatalogServices, Http},
 };
 
 /// A type read from a request body, with the error code for a body that does not fit.
@@ -30,18 +30,18 @@ pub(super) trait Subject {
     const CODE: Code;
 }
 
-/// A JSON body of a management request with at most `MOST_BYTES` bytes. Errors name the field that does not fit.
+/// A JSON body of a management request with at most `MAX_BYTES` bytes. Errors name the field that does not fit.
 pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
 impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Http> for Body<T, MOST_BYTES> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
+    async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
         let text = management_body(request, http, MOST_BYTES).await?;
         // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
         let value = body::json(&text).await?;
-        let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
-        read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
+        let read = run_blocking(text.len(), || deserialize_error::json(&value).map(Self)).await;
+        read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
     }
 }
 
@@ -49,14 +49,14 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
 pub(super) struct Uploaded<T>(pub(super) T);
 
 impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<T> {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, http: &Http) -> Result<Self, Fault> {
+    async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
         let text = management_body(request, http, body::MANAGEMENT_BODY_BYTES).await?;
         let (rest, response) = cut_response(&text).await;
         let value = body::json(&rest).await?;
-        let read = aside(rest.len(), || misfit::json::<T>(&value)).await;
-        let mut read = read.map_err(|misfit| Fault::invalid(Code::InvalidEndpoint, misfit.message, &misfit.pointer))?;
+        let read = run_blocking(rest.len(), || deserialize_error::json::<T>(&value)).await;
+        let mut read = read.map_err(|misfit| ApiError::invalid(Code::InvalidEndpoint, misfit.message, &misfit.pointer))?;
         if let Some(response) = response {
             read.keep_response(response);
         }
@@ -66,28 +66,28 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
 
 /// Cuts a static response out of the body of an upload. The caller must put it back into the value that the rest is parsed as.
 pub(super) async fn cut_response(text: &Bytes) -> (Bytes, Option<StaticResponse>) {
-    match aside(text.len(), || StaticResponse::cut(text)).await {
+    match run_blocking(text.len(), || StaticResponse::cut(text)).await {
         Some((rest, response)) => (rest.into(), Some(response)),
         None => (text.clone(), None),
     }
 }
 
 /// The entry point of the request.
-struct Came(Via);
+struct EntryQuery(ChangedVia);
 
-impl FromRequestParts<Http> for Came {
+impl FromRequestParts<Http> for EntryQuery {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &Http) -> Result<Self, Infallible> {
-        Ok(Self(via(&parts.headers, &parts.extensions)))
+        Ok(Self(entry_point(&parts.headers, &parts.extensions)))
     }
 }
 
 /// Reads the text of a JSON body of at most `most` bytes.
-pub(super) async fn management_body(request: Request, http: &Http, most: usize) -> Result<Bytes, Fault> {
+pub(super) async fn management_body(request: Request, http: &Http, max: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
-    body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, most).await
+    body::read(&http.shared.intake, peer(&parts.extensions), &parts.headers, body, max).await
 }
 
 /// Error codes of uploads.
@@ -112,13 +112,13 @@ pub(super) fn routes() -> Vec<Route> {
             .answers("EndpointResponse")
             .fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::UnknownEndpoint]),
         patch("/ai/endpoints/{slug}", "updateEndpoint", "changes it", update)
-            .heeds(&["If-Match"])
+            .reads_headers(&["If-Match"])
             .takes("EndpointPatch")
             .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS)
             .fails(&[Code::UnknownVersion, Code::RevisionChanged, Code::UnderReview, Code::TakenDown]),
         delete("/ai/endpoints/{slug}", "deleteEndpoint", "removes it", remove)
-            .heeds(&["If-Match"])
+            .reads_headers(&["If-Match"])
             .answers("DeleteEndpointResponse")
             .fails(&[Code::RevisionChanged, Code::TakenDown, Code::TooManyEndpoints]),
         get("/ai/endpoints/{slug}/source", "getSource", "a version's handler as it was uploaded", source)
@@ -129,20 +129,20 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct For {
+pub(super) struct ForBuilderQuery {
     #[serde(rename = "builderId")]
     pub(super) builder: Option<BuilderId>,
 }
 
 async fn create(
-    Anyone(caller, named): Anyone<For>,
-    State(publishing): State<Arc<Publishing>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Came(via): Came,
+    AdminOrBuilder(caller, named): AdminOrBuilder<ForBuilderQuery>,
+    State(publishing): State<Arc<CatalogServices>>,
+    CpuBudget(turn): CpuBudget,
+    EntryQuery(entry_point): EntryQuery,
     Uploaded(mut draft): Uploaded<Draft>,
-) -> Result<Response, Fault> {
-    draft.via = Some(via);
-    let owner = whose(&publishing, &caller, named).await?;
+) -> Result<Response, ApiError> {
+    draft.via = Some(entry_point);
+    let owner = resolve_owner(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
     let mut warnings = publishing.catalog.warnings(&live.endpoint).await;
@@ -151,7 +151,7 @@ async fn create(
 }
 
 /// Returns the owner of a new tool: the builder who uploads it, or the builder that the admin names.
-pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) -> Result<Owner, Fault> {
+pub(super) async fn resolve_owner(publishing: &CatalogServices, caller: &Caller, named: ForBuilderQuery) -> Result<Owner, ApiError> {
     match (caller, named.builder) {
         (_, None) => Ok(caller.owner()),
         (Caller::Builder(builder), Some(id)) if id == builder.id => Ok(caller.owner()),
@@ -166,11 +166,11 @@ pub(super) async fn whose(publishing: &Publishing, caller: &Caller, named: For) 
 /// Returns the public record. Owners and admins get the full record without the source.
 async fn inspect(
     _: Everyone,
-    State(publishing): State<Arc<Publishing>>,
-    managed: Option<Managed>,
+    State(publishing): State<Arc<CatalogServices>>,
+    managed: Option<ManagedEndpoint>,
     PathParams(slug): PathParams<String>,
-) -> Result<Response, Fault> {
-    if let Some(Managed { shown, caller, .. }) = managed {
+) -> Result<Response, ApiError> {
+    if let Some(ManagedEndpoint { shown, caller, .. }) = managed {
         let mut record = shown.endpoint.owned(&publishing.base_url);
         if matches!(caller, Caller::Admin) {
             let found = shown.endpoint.content_safety.iter().flat_map(|safety| &safety.findings);
@@ -178,20 +178,20 @@ async fn inspect(
         }
         return Ok(tagged(&shown, json!({ "ok": true, "endpoint": record })));
     }
-    let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-    let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
+    let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
+    let record = publishing.about.extras(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
     Ok(tagged(&live, json!({ "ok": true, "endpoint": record })))
 }
 
 async fn update(
-    managed: Managed,
-    State(publishing): State<Arc<Publishing>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Came(via): Came,
+    managed: ManagedEndpoint,
+    State(publishing): State<Arc<CatalogServices>>,
+    CpuBudget(turn): CpuBudget,
+    EntryQuery(entry_point): EntryQuery,
     headers: HeaderMap,
     Uploaded(mut patch): Uploaded<Patch>,
-) -> Result<Response, Fault> {
-    patch.via = Some(via);
+) -> Result<Response, ApiError> {
+    patch.via = Some(entry_point);
     let slug = managed.shown.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let is_priced_anew = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
@@ -204,8 +204,8 @@ async fn update(
     Ok(changed(&publishing, &live, &warnings))
 }
 
-async fn remove(asked: Deletable, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
-    let (slug, id) = match asked {
+async fn remove(request: Deletable, State(publishing): State<Arc<CatalogServices>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (slug, id) = match request {
         Deletable::There(managed) => {
             let slug = managed.shown.endpoint.slug.to_string();
             let live = publishing.catalog.delete(&slug, if_match(&headers)?, managed.caller.by()).await?;
@@ -224,14 +224,14 @@ struct Which {
     version: Option<String>,
 }
 
-pub(super) fn unknown_version() -> Fault {
-    Fault::from(Code::UnknownVersion)
+pub(super) fn unknown_version() -> ApiError {
+    ApiError::from(Code::UnknownVersion)
 }
 
 /// Returns the source of a version. Default: the active version.
-async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
+async fn source(managed: ManagedEndpoint<Which>, State(publishing): State<Arc<CatalogServices>>) -> Result<Response, ApiError> {
     let endpoint = &managed.shown.endpoint;
-    let version = managed.asked.version.unwrap_or_else(|| endpoint.version.clone());
+    let version = managed.requested.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());
     }
@@ -244,14 +244,19 @@ async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing
 }
 
 /// The filters of a list of tools.
-pub(super) struct Wanted {
+pub(super) struct ListFilter {
     pub(super) owner: Option<Owner>,
     pub(super) state: Option<EndpointState>,
 }
 
 /// Returns a page of tools in short form, by slug.
-pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
-    let Wanted { owner, state } = wanted;
+pub(super) async fn list(
+    publishing: &CatalogServices,
+    requested: ListFilter,
+    limit: PageLimit,
+    cursor: Option<String>,
+) -> Result<Json<Value>, ApiError> {
+    let ListFilter { owner, state } = requested;
     let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
     let endpoints = join_all(page.endpoints.iter().map(|live| brief(publishing, live))).await;
     let mut answer = json!({ "ok": true, "endpoints": endpoints });
@@ -262,26 +267,26 @@ pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, 
 }
 
 /// Returns a tool in short form, with conditions that currently prevent its calls.
-async fn brief(publishing: &Publishing, live: &Shown) -> Value {
+async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> Value {
     let id = &live.endpoint.id;
     let mut brief = live.endpoint.brief(&publishing.base_url);
-    brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
+    brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|remaining| u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX)));
     brief["secretsUnreadable"] = json!(publishing.secrets.unreadable(id).await);
     brief
 }
 
-pub(super) fn owned(publishing: &Publishing, live: &Shown) -> Response {
+pub(super) fn owned(publishing: &CatalogServices, live: &ShownEndpoint) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
 /// Returns the record after a change, with warnings about capabilities that the handler uses but was not granted, and
 /// about its price.
-fn changed(publishing: &Publishing, live: &Shown, warnings: &[String]) -> Response {
+fn changed(publishing: &CatalogServices, live: &ShownEndpoint, warnings: &[String]) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }
 
 /// Returns a response with the record's revision as `ETag`.
-fn tagged(live: &Shown, body: serde_json::Value) -> Response {
+fn tagged(live: &ShownEndpoint, body: serde_json::Value) -> Response {
     with_etag(live.endpoint.revision, body)
 }
 
@@ -294,8 +299,8 @@ pub(super) fn with_etag(revision: u64, body: serde_json::Value) -> Response {
     response
 }
 
-/// Returns the revision in `If-Match`, or `None` for `*` or no header, which match any revision.
-pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+/// Returns the revision in `ArgCondition-Match`, or `None` for `*` or no header, which match any revision.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text == "*" {
@@ -303,5 +308,5 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
     }
     // The tag is weak if the record was sent compressed.
     let revision = text.trim_start_matches("W/").trim_matches('"').parse();
-    revision.map(Some).map_err(|_| Fault::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
+    revision.map(Some).map_err(|_| ApiError::bad_request("`If-Match` is the `ETag` of the record, such as `\"3\"`"))
 }

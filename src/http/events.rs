@@ -12,34 +12,34 @@ use serde::Deserialize;
 use serde_json::json;
 use tollhouse_base::id::EventId;
 use tollhouse_event::{
-    Event, EventPlace, EventQuery, Events, Kind,
-    feed::{Crowded, Follower, Position as _},
+    Event, EventPosition, EventQuery, Events, Kind,
+    feed::{Follower, Position as _, TooManyFollowers},
 };
-use tollhouse_front::{Fault, sse};
+use tollhouse_front::{ApiError, sse};
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Owner, Slug};
 
 use super::{
     auth::{ForBuilder, OfBuilder},
-    follow::{self, Entry, Source},
-    page::{Limit, When, bad_cursor, no_end, paged},
+    event_stream::{self, FollowSource, StreamEntry},
+    page::{PageLimit, TimeParam, bad_cursor, paged, without_total},
     route::{Route, get},
-    services::Watching,
+    services::FeedServices,
 };
 
 /// Default period of a list.
-const DEFAULT_SINCE: When = When::days(7);
+const DEFAULT_SINCE: TimeParam = TimeParam::days(7);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {
     builder_id: Option<String>,
-    since: Option<When>,
-    until: Option<When>,
+    since: Option<TimeParam>,
+    until: Option<TimeParam>,
     endpoint_slug: Option<Slug>,
     kind: Option<Kind>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
@@ -52,29 +52,35 @@ impl OfBuilder for Query {
 pub(super) fn routes() -> Vec<Route> {
     let events =
         get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
-    vec![events.answers("EventPage").heeds(&["Last-Event-ID"]).streams()]
+    vec![events.answers("EventPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
 async fn events(
-    ForBuilder(builder, asked): ForBuilder<Query>,
-    State(watching): State<Arc<Watching>>,
+    ForBuilder(builder, requested): ForBuilder<Query>,
+    State(watching): State<Arc<FeedServices>>,
     request: Parts,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let owner = Owner::Builder(builder.id);
     let now = watching.clock.now();
-    let mut query =
-        EventQuery { since: None, until: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
-    if sse::wanted(&request.headers) {
-        no_end(asked.until)?;
-        let since = asked.since.map(|since| since.at(now));
-        let place = |id: &str| id.parse::<EventId>().ok().map(|id| EventPlace::of(&id));
-        let from = follow::from(&request.headers, since, place, "an event")?;
+    let mut query = EventQuery {
+        since: None,
+        until: None,
+        slug: requested.endpoint_slug,
+        kind: requested.kind,
+        limit: requested.limit.0,
+        cursor: None,
+    };
+    if sse::requested(&request.headers) {
+        without_total(requested.until)?;
+        let since = requested.since.map(|since| since.at(now));
+        let position = |id: &str| id.parse::<EventId>().ok().map(|id| EventPosition::of(&id));
+        let from = event_stream::from(&request.headers, since, position, "an event")?;
         let events = Arc::clone(&watching.events);
-        return follow::stream(&watching.shared, &request, Feed { events, owner, query }, from);
+        return event_stream::stream(&watching.shared, &request, Feed { events, owner, query }, from);
     }
-    query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).at(now));
-    query.until = asked.until.map(|until| until.at(now));
-    query.cursor = asked.cursor.map(|cursor| EventPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
+    query.since = Some(requested.since.unwrap_or(DEFAULT_SINCE).at(now));
+    query.until = requested.until.map(|until| until.at(now));
+    query.cursor = requested.cursor.map(|cursor| EventPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.events.list(&owner, &query).await?;
     Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())
 }
@@ -87,24 +93,24 @@ struct Feed {
 }
 
 #[async_trait]
-impl Source for Feed {
-    type Place = EventPlace;
+impl FollowSource for Feed {
+    type Place = EventPosition;
     type Item = Event;
 
-    fn follow(&self) -> Result<Follower<Arc<Event>>, Crowded> {
+    fn follow(&self) -> Result<Follower<Arc<Event>>, TooManyFollowers> {
         self.events.follow(&self.owner)
     }
 
-    async fn after(&self, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.events.after(&self.owner, place, limit).await
+    async fn after(&self, position: &EventPosition, limit: usize) -> Result<Vec<Event>, StoreError> {
+        self.events.after(&self.owner, position, limit).await
     }
 
-    fn place(item: &Event) -> EventPlace {
-        EventPlace::of(&item.id)
+    fn place(item: &Event) -> EventPosition {
+        EventPosition::of(&item.id)
     }
 
-    fn entry(&self, item: &Event) -> Option<Entry> {
-        let entry = || Entry { id: item.id.to_string(), name: "event", data: json!(item) };
+    fn entry(&self, item: &Event) -> Option<StreamEntry> {
+        let entry = || StreamEntry { id: item.id.to_string(), name: "event", data: json!(item) };
         self.query.wants(item).then(entry)
     }
 }

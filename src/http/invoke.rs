@@ -9,27 +9,27 @@ use axum::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
-use tollhouse_call::{Asked, Call, CalledBy, Done, Input, bodiless};
-use tollhouse_catalog::Live;
+use tollhouse_call::{Call, CalledBy, CompletedCall, Input, ReplayRequest, bodiless};
+use tollhouse_catalog::LiveEndpoint;
 use tollhouse_front::{
-    Code, Fault,
-    body::{self, Verbatim},
+    ApiError, Code,
+    body::{self, VerbatimJson},
     bought, network, offered, quote, sse,
 };
-use tollhouse_money::Way;
+use tollhouse_money::EntryMethod;
 use tollhouse_protocol::limits::Limits;
 
 use super::{
-    invoked::{Front, invoked},
+    invoke_response::{ResponseStyle, invoked},
     reply,
     route::{Route, open},
-    services::Calling,
+    services::CallServices,
     stream, tools,
 };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Invoke<I> {
+struct InvokeBody<I> {
     slug: String,
     /// Default: `{}`.
     input: Option<I>,
@@ -42,38 +42,38 @@ struct Invoke<I> {
 
 pub(super) fn routes() -> Vec<Route> {
     let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
-    let invoke = invoke.heeds(tools::OF_PAYERS).takes("InvokeRequest").answers("InvokeResponse").streams().for_agents();
+    let invoke = invoke.reads_headers(tools::OF_PAYERS).takes("InvokeRequest").answers("InvokeResponse").streams().for_agents();
     vec![invoke.fails(tools::OF_PAYMENTS).fails(tools::OF_CALLS).fails(&[Code::InvalidMember, Code::StreamingRequired])]
 }
 
 /// Maximum body, in bytes: the largest input of a tool, plus the fields around it.
-const MOST_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
+const MAX_BYTES: usize = Limits::ceilings().input_bytes as usize + (16 << 10);
 
 async fn invoke(
-    State(calling): State<Arc<Calling>>,
+    State(calling): State<Arc<CallServices>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     body::check_call(&parts.headers)?;
-    let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MOST_BYTES).await?;
-    let Invoke { slug, input, quote_id, stream } =
-        body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
+    let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MAX_BYTES).await?;
+    let InvokeBody { slug, input, quote_id, stream } =
+        body::verbatim::<InvokeBody<VerbatimJson>, InvokeBody<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;
-    let streamed = stream || sse::wanted(&parts.headers);
+    let streamed = stream || sse::requested(&parts.headers);
     let limits = &calling.shared.limits;
     let offered = limits.observed(limits.sender(peer.ip(), &parts.headers), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
     let (live, by, streamed) = match called(&calling, &parts, &slug, streamed).await {
         Ok(called) => called,
         Err(refused) => {
-            let asked = Asked { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
-            let performing = bought(&calling.calls, refused, asked).await?;
+            let query = ReplayRequest { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
+            let performing = bought(&calling.calls, refused, query).await?;
             return if streamed { Ok(stream::bought(calling, performing)) } else { with_receipt(&calling, &performing.await?).await };
         }
     };
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
-    let call = Call { live, by, way: Way::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
     if streamed {
         return Ok(stream::events(calling, call));
     }
@@ -81,29 +81,34 @@ async fn invoke(
 }
 
 /// Returns the quote id from the body or the header. If both have one, they must be the same.
-fn named(member: Option<String>, header: Option<String>) -> Result<Option<String>, Fault> {
+fn named(member: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
     match (member, header) {
-        (Some(member), Some(header)) if member != header => Err(Fault::bad_request("`quoteId` and `X-Quote-Id` name two quotes")),
+        (Some(member), Some(header)) if member != header => Err(ApiError::bad_request("`quoteId` and `X-Quote-Id` name two quotes")),
         (member, header) => Ok(member.or(header)),
     }
 }
 
 /// Finds the tool, and decides whether its answer is streamed. A long-running tool must be streamed, which the caller
 /// has to accept.
-async fn called(calling: &Calling, parts: &Parts, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy, bool), Fault> {
+async fn called(
+    calling: &CallServices,
+    parts: &Parts,
+    slug: &str,
+    streamed: bool,
+) -> Result<(Arc<LiveEndpoint>, CalledBy, bool), ApiError> {
     let (live, by) = calling.shared.callers.called(&calling.calls, &parts.headers, &parts.extensions, slug).await?;
     let streamed = streamed || sse::taken(&parts.headers) && live.endpoint.long_running(calling.long_running_ms);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
-        return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
+        return Err(ApiError::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
     }
     Ok((live, by, streamed))
 }
 
-async fn with_receipt(calling: &Calling, done: &Done) -> Result<Response, Fault> {
+async fn with_receipt(calling: &CallServices, done: &CompletedCall) -> Result<Response, ApiError> {
     let status = done.answer.status;
     let status = if bodiless(status) { StatusCode::OK } else { StatusCode::from_u16(status).unwrap_or(StatusCode::OK) };
-    let body = invoked(calling, done, Front::Plain).await?;
+    let body = invoked(calling, done, ResponseStyle::Plain).await?;
     let mut response = (status, [(header::CONTENT_TYPE, "application/json")], body).into_response();
     reply::mark(&mut response, done);
     Ok(response)

@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
-use tollhouse_front::Fault;
-use tollhouse_money::ledger::{self, Reading};
+use tollhouse_front::ApiError;
+use tollhouse_money::ledger::{self, LedgerPage};
 
 use super::{
     auth::Admin,
-    page::Limit,
+    page::PageLimit,
     route::{Route, get},
-    services::Earning,
+    services::MoneyServices,
 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pages {
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct LedgerResponse {
     ok: bool,
     #[serde(flatten)]
-    reading: Reading,
+    reading: LedgerPage,
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -34,7 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]
 }
 
-async fn read(Admin(pages): Admin<Pages>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer>, Fault> {
+async fn read(Admin(pages): Admin<Pages>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<LedgerResponse>, ApiError> {
     let reading = ledger::read(&*earning.store, pages.limit.0, pages.cursor.as_deref()).await?;
-    Ok(Json(Answer { ok: true, reading }))
+    Ok(Json(LedgerResponse { ok: true, reading }))
 }

@@ -2,39 +2,40 @@
 
 #![warn(missing_docs)]
 
-mod about;
 mod account;
 mod admin;
 mod audit;
 mod auth;
 mod builders;
 mod calls;
+mod cpu_budget;
 mod credits;
 mod documents;
 mod drafts;
 mod endpoints;
+mod event_stream;
 mod events;
-mod follow;
-mod heeded;
+mod html_402;
 mod invoke;
-mod invoked;
+mod invoke_response;
 mod ledger;
 mod listing;
 mod logs;
 mod manifest;
 mod metrics;
-mod navigated;
+mod operation;
 mod operations;
 mod page;
 mod payouts;
 mod quotes;
 mod receipts;
 mod reconciliation;
+mod record_extras;
 mod refunds;
+mod replication_barrier;
 mod reply;
 mod revenue;
 mod route;
-mod row;
 mod runtime;
 mod safety;
 mod secrets;
@@ -42,7 +43,6 @@ mod services;
 mod sign_in;
 mod stream;
 mod tools;
-mod turn;
 mod unresolved;
 mod usage;
 
@@ -53,10 +53,13 @@ use serde_json::Value;
 use tollhouse_front::Code;
 
 pub use self::{
-    about::About,
     documents::Documents,
-    row::{Answers, Row, Whose},
-    services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
+    operation::{Access, Operation, ResponseKind},
+    record_extras::RecordExtras,
+    services::{
+        AccountServices, AuditServices, CallServices, CatalogServices, DiscoveryServices, FeedServices, HealthServices, MoneyServices,
+        ReceiptServices, SecretServices, Services,
+    },
 };
 use self::{route::Route, services::Http};
 
@@ -119,10 +122,10 @@ fn management() -> Vec<Subject> {
 }
 
 /// Returns the routes with their subjects set. Routes of admins belong to "administration", except those of credits.
-fn told(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
+fn documented_routes(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
     subjects.into_iter().flat_map(|(subject, routes)| {
         routes.into_iter().map(move |mut route| {
-            route.row.subject = if route.row.whose == Whose::Admins && subject != "credits" { "administration" } else { subject };
+            route.row.subject = if route.row.access == Access::Admins && subject != "credits" { "administration" } else { subject };
             route
         })
     })
@@ -130,28 +133,33 @@ fn told(subjects: Vec<Subject>) -> impl Iterator<Item = Route> {
 
 /// Returns the rows of the management routes.
 #[must_use]
-pub fn managed_rows() -> Vec<Row> {
-    told(management()).map(|route| route.row).collect()
+pub fn managed_rows() -> Vec<Operation> {
+    documented_routes(management()).map(|route| route.row).collect()
 }
 
 /// Returns the rows of all operations of the host. MCP has another front end, but is documented with the others.
 #[must_use]
-pub fn rows() -> Vec<Row> {
-    let mcp = Row {
+pub fn rows() -> Vec<Operation> {
+    let mcp = Operation {
         subject: "tools",
         takes: Some("JsonRpcMessage"),
-        answers: Answers::Json("JsonRpcMessage"),
+        answers: ResponseKind::Json("JsonRpcMessage"),
         streams: true,
         for_agents: true,
         fails: vec![Code::Forbidden, Code::NotFound, Code::NotAcceptable],
-        ..Row::new("POST", "/ai/mcp", "speakMcp", "the same tools over MCP's Streamable HTTP")
+        ..Operation::new("POST", "/ai/mcp", "speakMcp", "the same tools over MCP's Streamable HTTP")
     };
-    let card = Row {
+    let card = Operation {
         subject: "discovery",
-        answers: Answers::Text("application/mcp-server-card+json"),
-        ..Row::new("GET", "/ai/mcp/server-card", "getServerCard", "what an MCP client may know of the server before it connects")
+        answers: ResponseKind::Text("application/mcp-server-card+json"),
+        ..Operation::new("GET", "/ai/mcp/server-card", "getServerCard", "what an MCP client may know of the server before it connects")
     };
-    told(public()).chain(told(written())).map(|route| route.row).chain([mcp, card]).chain(managed_rows()).collect()
+    documented_routes(public())
+        .chain(documented_routes(written()))
+        .map(|route| route.row)
+        .chain([mcp, card])
+        .chain(managed_rows())
+        .collect()
 }
 
 /// Returns every operation of the host in OpenAPI, without host-specific data.
@@ -163,9 +171,9 @@ pub fn described() -> Value {
 /// Returns all routes of the HTTP API.
 pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
-    let join = |routes: Vec<Subject>| route::router(told(routes));
+    let join = |routes: Vec<Subject>| route::router(documented_routes(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
-    let heeded = middleware::from_fn_with_state(Arc::clone(&http.auditing), heeded::wait);
+    let heeded = middleware::from_fn_with_state(Arc::clone(&http.auditing), replication_barrier::wait);
     let managed = join(management()).route_layer(heeded).route_layer(audited);
     let api = join(public()).merge(managed).with_state(http.clone());
     Routes { api, written: join(written()).with_state(http) }
@@ -184,7 +192,7 @@ mod tests {
     use super::{documents::PARTS, *};
 
     #[test]
-    fn every_row_is_told_in_full_and_nothing_is_told_that_no_row_names() {
+    fn every_row_is_reported_in_full_and_nothing_learns_that_no_row_names() {
         let rows = rows();
         let mut ids = BTreeSet::new();
         for row in &rows {
@@ -194,15 +202,19 @@ mod tests {
                 assert!(PARTS.schemas.contains_key(name), "{}: no schema `{name}`", row.id);
             }
             for name in row.query.iter().chain(row.headers) {
-                assert!(PARTS.parameters.get(*name).is_some_and(|told| told["description"].is_string()), "{}: no word of `{name}`", row.id);
+                assert!(
+                    PARTS.parameters.get(*name).is_some_and(|reported| reported["description"].is_string()),
+                    "{}: no word of `{name}`",
+                    row.id
+                );
             }
         }
-        let told = described();
-        let named: BTreeSet<_> = told["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+        let reported = described();
+        let named: BTreeSet<_> = reported["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
         let idle: Vec<_> = PARTS.schemas.keys().filter(|name| !named.contains(name.as_str())).collect();
         assert!(idle.is_empty(), "no operation takes or answers {idle:?}");
-        let asked: BTreeSet<_> = rows.iter().flat_map(|row| row.query.iter().chain(row.headers)).copied().collect();
-        let idle: Vec<_> = PARTS.parameters.keys().filter(|name| !asked.contains(name.as_str())).collect();
+        let request: BTreeSet<_> = rows.iter().flat_map(|row| row.query.iter().chain(row.headers)).copied().collect();
+        let idle: Vec<_> = PARTS.parameters.keys().filter(|name| !request.contains(name.as_str())).collect();
         assert!(idle.is_empty(), "no operation reads {idle:?}");
     }
 
@@ -237,12 +249,12 @@ mod tests {
             let read: tollhouse_api::HandlerType = serde_json::from_value(json!(handler_type)).unwrap();
             assert_eq!(json!(read), json!(handler_type));
         }
-        for (loss, told) in [
+        for (loss, reported) in [
             (Loss::Canceled, SettlementLoss::Canceled),
             (Loss::UsedElsewhere, SettlementLoss::UsedElsewhere),
             (Loss::Expired, SettlementLoss::Expired),
         ] {
-            assert_eq!(json!(told), json!(loss));
+            assert_eq!(json!(reported), json!(loss));
         }
     }
 }

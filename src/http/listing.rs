@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tollhouse_catalog::{Catalog, Entry, Filter, Order, Place, Shown, search::Query};
-use tollhouse_front::{Fault, cursor};
+use tollhouse_catalog::{Catalog, EndpointFilter, Entry, Order, OrderPosition, ShownEndpoint, search::Query};
+use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
 
-use super::page::{Limit, bad_cursor};
+use super::page::{PageLimit, bad_cursor};
 
 /// Maximum bytes of records on a page, because schemas can be large. The record that exceeds it is the last one.
 const MAX_PAGE_BYTES: usize = 1 << 20;
@@ -24,17 +24,17 @@ pub(super) struct Listing {
     words: Option<Query>,
     /// A name to find similar names for.
     near: Option<String>,
-    filter: Filter,
+    filter: EndpointFilter,
     order: Option<Order>,
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
     /// All parameters except `limit` and `cursor`. A cursor is bound to them.
-    asked: Vec<String>,
+    requested: Vec<String>,
 }
 
 /// A page of tools.
 pub(super) struct Page {
-    pub(super) tools: Vec<Arc<Shown>>,
+    pub(super) tools: Vec<Arc<ShownEndpoint>>,
     /// The number of all matching tools.
     pub(super) total: usize,
     pub(super) next: Option<String>,
@@ -46,38 +46,38 @@ impl Listing {
     /// # Errors
     ///
     /// 400 for unknown or repeated parameters and for invalid values.
-    pub(super) fn read(query: &str) -> Result<Self, Fault> {
+    pub(super) fn read(query: &str) -> Result<Self, ApiError> {
         let mut listing = Self {
             form: CatalogForm::Newer,
             words: None,
             near: None,
-            filter: Filter::default(),
+            filter: EndpointFilter::default(),
             order: None,
-            limit: Limit::default(),
+            limit: PageLimit::default(),
             cursor: None,
-            asked: vec!["endpoints".to_owned()],
+            requested: vec!["endpoints".to_owned()],
         };
         let mut seen = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name != "tag" && seen.contains(&name) {
-                return Err(Fault::bad_request(format!("`{name}` is asked for twice")));
+                return Err(ApiError::bad_request(format!("`{name}` is asked for twice")));
             }
             listing.take(&name, &value)?;
             if !matches!(&*name, "limit" | "cursor") {
-                listing.asked.push(format!("{name}={value}"));
+                listing.requested.push(format!("{name}={value}"));
             }
             seen.push(name);
         }
         if listing.near.is_some() && (listing.words.is_some() || listing.order.is_some()) {
-            return Err(Fault::bad_request("`near` has an order of its own, and is asked for without `q` and `sort`"));
+            return Err(ApiError::bad_request("`near` has an order of its own, and is asked for without `q` and `sort`"));
         }
         // The order of parameters does not matter.
-        listing.asked.sort_unstable();
+        listing.requested.sort_unstable();
         Ok(listing)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Result<(), Fault> {
-        let wrong = |what: &str| Fault::bad_request(format!("`{name}` is {what}"));
+    fn take(&mut self, name: &str, value: &str) -> Result<(), ApiError> {
+        let wrong = |what: &str| ApiError::bad_request(format!("`{name}` is {what}"));
         match name {
             "form" => {
                 self.form = match value {
@@ -87,10 +87,10 @@ impl Listing {
                 }
             }
             "q" if value.trim().is_empty() => {}
-            "q" => self.words = Some(Query::parse(value).map_err(|error| Fault::bad_request(error.to_string()))?),
+            "q" => self.words = Some(Query::parse(value).map_err(|error| ApiError::bad_request(error.to_string()))?),
             "near" => self.near = Some(value.to_owned()),
             "tag" if self.filter.tags.len() == MAX_TAGS => {
-                return Err(Fault::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
+                return Err(ApiError::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
             }
             "tag" => self.filter.tags.push(value.to_owned()),
             "price" => {
@@ -111,11 +111,11 @@ impl Listing {
                     _ => return Err(wrong("`price` or `newest`")),
                 }
             }
-            "limit" => self.limit = value.parse().map_err(Fault::bad_request)?,
+            "limit" => self.limit = value.parse().map_err(ApiError::bad_request)?,
             "cursor" => self.cursor = Some(value.to_owned()),
             _ => {
                 let known = "`q`, `near`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
-                return Err(Fault::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
+                return Err(ApiError::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
                     .hint(format!("this list takes {known}")));
             }
         }
@@ -127,25 +127,25 @@ impl Listing {
     /// # Errors
     ///
     /// 400 for an invalid cursor or one of another list. Errors of the catalog if it is not ready.
-    pub(super) async fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
-        let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
-        let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
+    pub(super) async fn page(&self, catalog: &Catalog) -> Result<Page, ApiError> {
+        let of: Vec<_> = self.requested.iter().map(String::as_str).collect();
+        let position = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
         if let Some(name) = &self.near {
-            return self.nearest(catalog, name, &of, place).await;
+            return self.nearest(catalog, name, &of, position).await;
         }
         match (&self.words, self.order) {
-            (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, place).await,
-            (Some(words), None) => self.found(catalog, words, &of, place).await,
-            (None, Some(order)) => self.ordered(catalog, order, &of, place).await,
-            (None, None) => self.named(catalog, &of, place).await,
+            (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, position).await,
+            (Some(words), None) => self.found(catalog, words, &of, position).await,
+            (None, Some(order)) => self.ordered(catalog, order, &of, position).await,
+            (None, None) => self.named(catalog, &of, position).await,
         }
     }
 
     /// Returns a page in the requested order. The cursor holds the position of the last tool in that order.
-    async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let (after, all) = (place.map(|place| read_place(&place).ok_or_else(bad_cursor)).transpose()?, catalog.all());
-        let wanted = all.filtered(&self.filter, Some(order), after.as_ref());
-        self.page_of(catalog, wanted, all.count(&self.filter), of, |last| all.get(last).map(|entry| written_place(&order.place(entry))))
+    async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let (after, all) = (position.map(|position| read_place(&position).ok_or_else(bad_cursor)).transpose()?, catalog.all());
+        let requested = all.filtered(&self.filter, Some(order), after.as_ref());
+        self.page_of(catalog, requested, all.count(&self.filter), of, |last| all.get(last).map(|entry| written_place(&order.place(entry))))
             .await
     }
 
@@ -156,24 +156,24 @@ impl Listing {
         words: &Query,
         order: Order,
         of: &[&str],
-        place: Option<Vec<u8>>,
-    ) -> Result<Page, Fault> {
-        let skip = numbered(place)?;
+        position: Option<Vec<u8>>,
+    ) -> Result<Page, ApiError> {
+        let skip = numbered(position)?;
         let mut items = catalog.all().search(words, 0, usize::MAX, |entry| self.filter.takes(entry))?.items;
         items.sort_by_key(|entry| order.rank(entry));
         self.numbered_page(catalog, items.iter().skip(skip), skip, items.len(), of).await
     }
 
     /// Returns a page of tools that match the words, by relevance. The cursor holds a number.
-    async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let skip = numbered(place)?;
+    async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let skip = numbered(position)?;
         let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry))?;
         self.numbered_page(catalog, found.items.iter(), skip, found.total, of).await
     }
 
     /// Returns a page of tools by similarity of their names. The cursor holds a number.
-    async fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let (skip, all) = (numbered(place)?, catalog.all());
+    async fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let (skip, all) = (numbered(position)?, catalog.all());
         let near = all.nearest(name, |entry| self.filter.takes(entry));
         self.numbered_page(catalog, near.iter().skip(skip).copied(), skip, near.len(), of).await
     }
@@ -186,67 +186,67 @@ impl Listing {
         skip: usize,
         total: usize,
         of: &[&str],
-    ) -> Result<Page, Fault> {
-        let (mut room, mut tools) = (Room::of(self), Vec::new());
+    ) -> Result<Page, ApiError> {
+        let (mut room, mut tools) = (PageBudget::of(self), Vec::new());
         let end = skip + catalog.fill(items, |shown| room.takes(&shown, &mut tools)).await?.passed;
         let next = (end < total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
         Ok(Page { tools, total, next })
     }
 
     /// Returns a page by slug. The cursor holds the last slug.
-    async fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let read = |place: Vec<u8>| String::from_utf8(place).ok()?.parse().ok();
-        let after = place.map(|place| read(place).ok_or_else(bad_cursor)).transpose()?.map(|slug| Place { rank: 0, slug });
+    async fn named(&self, catalog: &Catalog, of: &[&str], position: Option<Vec<u8>>) -> Result<Page, ApiError> {
+        let read = |position: Vec<u8>| String::from_utf8(position).ok()?.parse().ok();
+        let after = position.map(|position| read(position).ok_or_else(bad_cursor)).transpose()?.map(|slug| OrderPosition { rank: 0, slug });
         let all = catalog.all();
-        let wanted = all.filtered(&self.filter, None, after.as_ref());
-        self.page_of(catalog, wanted, all.count(&self.filter), of, |last| Some(last.as_bytes().to_vec())).await
+        let requested = all.filtered(&self.filter, None, after.as_ref());
+        self.page_of(catalog, requested, all.count(&self.filter), of, |last| Some(last.as_bytes().to_vec())).await
     }
 
     /// Returns as many of `wanted` as fit on a page. The next page begins after the `place` of the last one.
     async fn page_of(
         &self,
         catalog: &Catalog,
-        wanted: impl Iterator<Item = &Arc<Entry>> + Send,
+        requested: impl Iterator<Item = &Arc<Entry>> + Send,
         total: usize,
         of: &[&str],
-        place: impl FnOnce(&str) -> Option<Vec<u8>> + Send,
-    ) -> Result<Page, Fault> {
-        let (mut room, mut tools) = (Room::of(self), Vec::new());
-        let filled = catalog.fill(wanted, |shown| room.takes(&shown, &mut tools)).await?;
-        let last = tools.last().filter(|_| filled.more).and_then(|last: &Arc<Shown>| place(last.endpoint.slug.as_str()));
+        position: impl FnOnce(&str) -> Option<Vec<u8>> + Send,
+    ) -> Result<Page, ApiError> {
+        let (mut room, mut tools) = (PageBudget::of(self), Vec::new());
+        let filled = catalog.fill(requested, |shown| room.takes(&shown, &mut tools)).await?;
+        let last = tools.last().filter(|_| filled.more).and_then(|last: &Arc<ShownEndpoint>| position(last.endpoint.slug.as_str()));
         Ok(Page { next: last.map(|last| cursor::write(of, &last)), tools, total })
     }
 }
 
 /// Encodes a position in an order for a cursor.
-fn written_place(place: &Place) -> Vec<u8> {
-    [&place.rank.to_be_bytes(), place.slug.as_str().as_bytes()].concat()
+fn written_place(position: &OrderPosition) -> Vec<u8> {
+    [&position.rank.to_be_bytes(), position.slug.as_str().as_bytes()].concat()
 }
 
-fn read_place(place: &[u8]) -> Option<Place> {
-    let (rank, slug) = place.split_first_chunk()?;
-    Some(Place { rank: u64::from_be_bytes(*rank), slug: str::from_utf8(slug).ok()?.parse().ok()? })
+fn read_place(position: &[u8]) -> Option<OrderPosition> {
+    let (rank, slug) = position.split_first_chunk()?;
+    Some(OrderPosition { rank: u64::from_be_bytes(*rank), slug: str::from_utf8(slug).ok()?.parse().ok()? })
 }
 
 /// Decodes a cursor position that is a number.
-fn numbered(place: Option<Vec<u8>>) -> Result<usize, Fault> {
-    let number = place.map_or(Ok(0), |place| place.try_into().map(u32::from_be_bytes));
+fn numbered(position: Option<Vec<u8>>) -> Result<usize, ApiError> {
+    let number = position.map_or(Ok(0), |position| position.try_into().map(u32::from_be_bytes));
     number.map(|number| number as usize).map_err(|_| bad_cursor())
 }
 
 /// The room left on a page.
-struct Room {
+struct PageBudget {
     tools: usize,
     bytes: usize,
 }
 
-impl Room {
+impl PageBudget {
     fn of(listing: &Listing) -> Self {
         Self { tools: listing.limit.0, bytes: MAX_PAGE_BYTES }
     }
 
     /// Adds a tool to the page. Returns false if the page is full.
-    fn takes(&mut self, shown: &Arc<Shown>, tools: &mut Vec<Arc<Shown>>) -> bool {
+    fn takes(&mut self, shown: &Arc<ShownEndpoint>, tools: &mut Vec<Arc<ShownEndpoint>>) -> bool {
         if self.tools == 0 || self.bytes == 0 {
             return false;
         }

@@ -11,46 +11,46 @@ use axum::{
 use serde::Deserialize;
 use serde_json::json;
 use tollhouse_base::id::{CallId, EndpointId};
-use tollhouse_capability::{CapabilityServices, Followed, LogPlace, LogQuery};
-use tollhouse_event::feed::{Crowded, Follower, Position as _};
-use tollhouse_front::{Fault, sse};
+use tollhouse_capability::{CapabilityServices, FollowedLine, LogPosition, LogQuery};
+use tollhouse_event::feed::{Follower, Position as _, TooManyFollowers};
+use tollhouse_front::{ApiError, sse};
 use tollhouse_protocol::LogLevel;
 use tollhouse_store::StoreError;
 
 use super::{
-    auth::Managed,
-    follow::{self, Entry, Source},
-    page::{Limit, When, bad_cursor, paged},
+    auth::ManagedEndpoint,
+    event_stream::{self, FollowSource, StreamEntry},
+    page::{PageLimit, TimeParam, bad_cursor, paged},
     route::{Route, get},
-    services::Watching,
+    services::FeedServices,
 };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {
-    since: Option<When>,
+    since: Option<TimeParam>,
     level: Option<LogLevel>,
     call_id: Option<CallId>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
 pub(super) fn routes() -> Vec<Route> {
     let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
-    vec![logs.answers("LogPage").heeds(&["Last-Event-ID"]).streams()]
+    vec![logs.answers("LogPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
-async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, request: Parts) -> Result<Response, Fault> {
-    let Managed { shown, asked, .. } = managed;
+async fn logs(managed: ManagedEndpoint<Query>, State(watching): State<Arc<FeedServices>>, request: Parts) -> Result<Response, ApiError> {
+    let ManagedEndpoint { shown, requested, .. } = managed;
     let endpoint = shown.endpoint.id.clone();
-    let since = asked.since.map(|since| since.at(watching.clock.now()));
-    let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
-    if sse::wanted(&request.headers) {
-        let from = follow::from(&request.headers, since, LogPlace::from_cursor, "a line of this log")?;
+    let since = requested.since.map(|since| since.at(watching.clock.now()));
+    let query = LogQuery { since, level: requested.level, call: requested.call_id, limit: requested.limit.0, cursor: requested.cursor };
+    if sse::requested(&request.headers) {
+        let from = event_stream::from(&request.headers, since, LogPosition::from_cursor, "a line of this log")?;
         // A reader that reconnects continues from its position, so the original `since` no longer applies.
         let source = Lines { services: Arc::clone(&watching.capabilities), endpoint, query: LogQuery { since: None, ..query } };
-        return follow::stream(&watching.shared, &request, source, from);
+        return event_stream::stream(&watching.shared, &request, source, from);
     }
     let page = watching.capabilities.logs().list(&endpoint, &query).await?.ok_or_else(bad_cursor)?;
     Ok(paged("logs", &page.entries, page.next_cursor).into_response())
@@ -64,11 +64,11 @@ struct Lines {
 }
 
 #[async_trait]
-impl Source for Lines {
-    type Place = LogPlace;
-    type Item = Followed;
+impl FollowSource for Lines {
+    type Place = LogPosition;
+    type Item = FollowedLine;
 
-    fn follow(&self) -> Result<Follower<Arc<Followed>>, Crowded> {
+    fn follow(&self) -> Result<Follower<Arc<FollowedLine>>, TooManyFollowers> {
         self.services.logs().follow(&self.endpoint)
     }
 
@@ -76,16 +76,16 @@ impl Source for Lines {
         self.services.logs().flush().await;
     }
 
-    async fn after(&self, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
-        self.services.logs().after(&self.endpoint, place, limit).await
+    async fn after(&self, position: &LogPosition, limit: usize) -> Result<Vec<FollowedLine>, StoreError> {
+        self.services.logs().after(&self.endpoint, position, limit).await
     }
 
-    fn place(item: &Followed) -> LogPlace {
-        item.place.clone()
+    fn place(item: &FollowedLine) -> LogPosition {
+        item.position.clone()
     }
 
-    fn entry(&self, item: &Followed) -> Option<Entry> {
-        let entry = || Entry { id: item.place.to_cursor(), name: "log", data: json!(item.entry) };
+    fn entry(&self, item: &FollowedLine) -> Option<StreamEntry> {
+        let entry = || StreamEntry { id: item.position.to_cursor(), name: "log", data: json!(item.entry) };
         self.query.wants(&item.entry).then(entry)
     }
 }

@@ -9,16 +9,16 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
-use tollhouse_catalog::Shown;
-use tollhouse_front::Fault;
+use tollhouse_catalog::ShownEndpoint;
+use tollhouse_front::ApiError;
 use tollhouse_tool::{CatalogForm, HandlerType};
 
 use super::{
-    about::Told,
+    cpu_budget::CpuBudget,
     listing::{Listing, with_records},
+    record_extras::ExtraMembers,
     route::{Route, open},
-    services::Offering,
-    turn::ProcessorTurn,
+    services::DiscoveryServices,
 };
 
 /// Version of the interface description.
@@ -38,19 +38,19 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Returns a page of the catalog.
 async fn catalog(
-    State(offering): State<Arc<Offering>>,
-    ProcessorTurn(turn): ProcessorTurn,
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
     RawQuery(query): RawQuery,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
     let page = turn.during(listing.page(&offering.catalog)).await?;
     let mut tools = Vec::with_capacity(page.tools.len());
     for live in page.tools {
-        let told = match listing.form {
+        let answer = match listing.form {
             CatalogForm::Newer => Some(offering.about.tool(&live).await),
             CatalogForm::Older => None,
         };
-        tools.push((live, told));
+        tools.push((live, answer));
     }
     let records = turn.work(|| records(listing.form, &tools));
     let mut envelope = envelope(&offering.base_url, listing.form);
@@ -66,15 +66,15 @@ async fn catalog(
 const USUAL_BYTES: usize = 1 << 10;
 
 /// Writes records with their additional fields, separated by commas.
-fn records(form: CatalogForm, tools: &[(Arc<Shown>, Option<Told>)]) -> Vec<u8> {
+fn records(form: CatalogForm, tools: &[(Arc<ShownEndpoint>, Option<ExtraMembers>)]) -> Vec<u8> {
     let mut json = Vec::with_capacity(tools.len() * USUAL_BYTES);
-    for (live, told) in tools {
+    for (live, reported) in tools {
         if !json.is_empty() {
             json.push(b',');
         }
         live.record.write(form, &mut json);
-        if let Some(told) = told {
-            told.write(&mut json);
+        if let Some(reported) = reported {
+            reported.write(&mut json);
         }
     }
     json
@@ -130,7 +130,7 @@ fn envelope(base: &str, form: CatalogForm) -> Value {
     envelope
 }
 
-async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
+async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Value> {
     let base = &offering.base_url;
     let counts = offering.catalog.all().counts();
     let in_force = offering.catalog.policy();
@@ -154,7 +154,7 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
             "description": "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.",
             "url": base,
         },
-        "payment": offering.gate.describe(),
+        "payment": offering.payments.describe(),
         "mcp": { "url": format!("{base}/ai/mcp"), "transport": "streamable-http" },
         "endpoints": endpoints,
         "quotes": {

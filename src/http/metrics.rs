@@ -7,28 +7,28 @@ use axum::{
     http::{HeaderMap, header, request::Parts, uri::Authority},
     response::{IntoResponse as _, Response},
 };
-use tollhouse_front::{Code, CredentialCheck, Fault, bearer, names, peer};
+use tollhouse_front::{ApiError, Code, CredentialCheck, bearer, header_names, peer};
 use tollhouse_telemetry::Format;
 
 use super::{
     auth::only_admins,
+    operation::ResponseKind,
     route::{Route, open},
-    row::Answers,
-    services::{Http, Operating},
+    services::{HealthServices, Http},
 };
 
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \
                 for it, and where the settings let it for who asks from the host's own machine";
-    let route = open::get("/metrics", "scrapeMetrics", what, metrics).told(Answers::Text(Format::Text.media_type()));
+    let route = open::get("/metrics", "scrapeMetrics", what, metrics).responds(ResponseKind::Text(Format::Text.media_type()));
     vec![route.fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner])]
 }
 
-async fn metrics(Reader: Reader, State(operating): State<Arc<Operating>>, headers: HeaderMap) -> Response {
+async fn metrics(Reader: Reader, State(operating): State<Arc<HealthServices>>, headers: HeaderMap) -> Response {
     let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let format = Format::asked_by(&accept.join(","));
-    let told = (operating.gather)().await.written(format);
-    ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], told).into_response()
+    let answer = (operating.gather)().await.written(format);
+    ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], answer).into_response()
 }
 
 /// A permitted reader of metrics: an admin, a client with the metrics token, or, if the settings allow it, any client
@@ -37,11 +37,11 @@ async fn metrics(Reader: Reader, State(operating): State<Arc<Operating>>, header
 struct Reader;
 
 impl FromRequestParts<Http> for Reader {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, ApiError> {
         let address = peer(&parts.extensions);
-        if names::shows_caller(&parts.headers) {
+        if header_names::shows_caller(&parts.headers) {
             only_admins(parts, http).await?;
         } else if let Some(token) = bearer(&parts.headers) {
             let check = CredentialCheck::begin(&parts.extensions).await?;
@@ -50,7 +50,7 @@ impl FromRequestParts<Http> for Reader {
                 check.fail();
                 return Err(Code::Unauthorized.into());
             }
-        } else if !http.operating.metrics_here || !is_from_here(address, parts) {
+        } else if !http.operating.metrics_here || !is_local(address, parts) {
             return Err(Code::Unauthorized.into());
         }
         Ok(Self)
@@ -63,13 +63,13 @@ const PASSED_ON: [&str; 8] =
 
 /// Returns whether a request was made on this machine: over loopback, to a loopback name, not forwarded by a proxy, and
 /// not by a page of another origin in a local browser.
-fn is_from_here(peer: IpAddr, parts: &Parts) -> bool {
+fn is_local(peer: IpAddr, parts: &Parts) -> bool {
     let headers = &parts.headers;
     let passed_on = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-") || PASSED_ON.contains(&name.as_str()));
     let of_page = headers.contains_key(header::ORIGIN)
         || headers.get("sec-fetch-site").is_some_and(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
-    let asked = parts.uri.authority().cloned().or_else(|| headers.get(header::HOST)?.to_str().ok()?.parse().ok());
-    peer.is_loopback() && !passed_on && !of_page && asked.is_some_and(|asked: Authority| is_loopback(asked.host()))
+    let request = parts.uri.authority().cloned().or_else(|| headers.get(header::HOST)?.to_str().ok()?.parse().ok());
+    peer.is_loopback() && !passed_on && !of_page && request.is_some_and(|request: Authority| is_loopback(request.host()))
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -83,26 +83,27 @@ mod tests {
 
     use super::*;
 
-    fn is_let_in(peer: &str, headers: &[(&str, &str)]) -> bool {
+    fn is_allowed(peer: &str, headers: &[(&str, &str)]) -> bool {
         let request = headers.iter().fold(Request::get("/metrics"), |request, (name, value)| request.header(*name, *value));
-        is_from_here(peer.parse().unwrap(), &request.body(()).unwrap().into_parts().0)
+        is_local(peer.parse().unwrap(), &request.body(()).unwrap().into_parts().0)
     }
 
     #[test]
     fn only_what_was_asked_on_this_machine_for_this_machine_is_from_here() {
         for host in ["127.0.0.1:4020", "localhost:4020", "[::1]:4020", "LOCALHOST"] {
-            assert!(is_let_in("127.0.0.1", &[("host", host)]) && is_let_in("::1", &[("host", host)]), "{host}");
+            assert!(is_allowed("127.0.0.1", &[("host", host)]) && is_allowed("::1", &[("host", host)]), "{host}");
         }
-        assert!(!is_let_in("192.0.2.1", &[("host", "127.0.0.1:4020")]));
-        assert!(!is_let_in("127.0.0.1", &[]));
+        assert!(!is_allowed("192.0.2.1", &[("host", "127.0.0.1:4020")]));
+        assert!(!is_allowed("127.0.0.1", &[]));
         for host in ["tools.example", "127.0.0.1.example", "0.0.0.0", "", "127.0.0.1:4020, localhost"] {
-            assert!(!is_let_in("127.0.0.1", &[("host", host)]), "{host}");
+            assert!(!is_allowed("127.0.0.1", &[("host", host)]), "{host}");
         }
-        let said = [("x-forwarded-for", "127.0.0.1"), ("X-Forwarded-Anything", ""), ("forwarded", "for=127.0.0.1"), ("via", "1.1 proxy")];
+        let message =
+            [("x-forwarded-for", "127.0.0.1"), ("X-Forwarded-Anything", ""), ("forwarded", "for=127.0.0.1"), ("via", "1.1 proxy")];
         let pages = [("origin", "null"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site"), ("x-real-ip", "127.0.0.1")];
-        for header in said.into_iter().chain(pages) {
-            assert!(!is_let_in("127.0.0.1", &[("host", "localhost"), header]), "{header:?}");
+        for header in message.into_iter().chain(pages) {
+            assert!(!is_allowed("127.0.0.1", &[("host", "localhost"), header]), "{header:?}");
         }
-        assert!(is_let_in("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", "none")]), "somebody who types the address");
+        assert!(is_allowed("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", "none")]), "somebody who types the address");
     }
 }

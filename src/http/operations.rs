@@ -5,13 +5,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
 use tollhouse_api::{OkResponse, True};
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
-use tollhouse_store::{Batch, Durability, Size, Space, Store, StoreError};
+use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
 use super::{
     route::{Route, open},
-    services::Operating,
+    services::HealthServices,
 };
 
 /// Maximum time for a commit on a ready host. A disk that hangs returns no error.
@@ -38,7 +38,7 @@ async fn live() -> Json<OkResponse> {
 }
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
-async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<OkResponse>, Fault> {
+async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkResponse>, ApiError> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
@@ -47,17 +47,17 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<OkRespons
         return Err(StoreError::Away(apart).into());
     }
     if operating.shared.shutdown.announced() {
-        return Err(Fault::new(Code::Busy, "the host is shutting down"));
+        return Err(ApiError::new(Code::Busy, "the host is shutting down"));
     }
     if operating.pool.cannot_start() {
-        return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
+        return Err(ApiError::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
     Ok(Json(OkResponse { ok: True }))
 }
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
 /// settled.
-async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault> {
+async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
     let late = |_| StoreError::Away(format!("it took no commit within {} s", within.as_secs()));
     let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
     taken.map_err(late)??;
@@ -66,7 +66,7 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
-async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
+async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Value> {
     let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
     let unresolved = tokio::time::timeout(SEEN_WITHIN, money::count_unresolved(&*operating.store, MOST_COUNTED)).await;
@@ -78,15 +78,15 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         // Null while it is close to the database's clock.
         "clock": operating.replica.clock_is_wrong(),
         "sandbox": operating.pool.status(),
-        "payment": operating.gate.describe(),
-        "facilitator": operating.gate.facilitator_status(),
-        "facilitators": operating.gate.facilitator_statuses(),
-        "openSettlements": operating.gate.open_intents(),
+        "payment": operating.payments.describe(),
+        "facilitator": operating.payments.facilitator_status(),
+        "facilitators": operating.payments.facilitator_statuses(),
+        "openSettlements": operating.payments.open_intents(),
         // Null while the store is unavailable.
         "unresolvedSettlements": unresolved.ok().and_then(Result::ok),
         // Null while the store is unavailable.
         "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
-        "unpaid": operating.gate.unpaid(),
+        "unpaid": operating.payments.unpaid(),
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),
@@ -96,17 +96,17 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
 }
 
 /// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.
-async fn stored(operating: &Operating) -> Value {
+async fn stored(operating: &HealthServices) -> Value {
     let sizes = operating.store.sizes();
-    let told = |size: Size| json!({ "count": size.entries, "bytes": size.bytes });
-    let mut kinds: BTreeMap<&str, Size> = BTreeMap::new();
+    let describe = |size: SpaceSize| json!({ "count": size.entries, "bytes": size.bytes });
+    let mut kinds: BTreeMap<&str, SpaceSize> = BTreeMap::new();
     for (space, kind) in Space::ALL.iter().filter_map(|space| Some((space, space.kind()?))) {
         let size = sizes.spaces.get(space).copied().unwrap_or_default();
         let sum = kinds.entry(kind).or_default();
-        *sum = Size { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
+        *sum = SpaceSize { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
     }
-    let mut stored: serde_json::Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), told(size))).collect();
-    stored.insert("freeReceipts".to_owned(), told(operating.receipts.size().await));
+    let mut stored: serde_json::Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), describe(size))).collect();
+    stored.insert("freeReceipts".to_owned(), describe(operating.receipts.size().await));
     stored.insert("backend".to_owned(), json!(sizes.backend));
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
@@ -124,9 +124,9 @@ mod tests {
 
     use super::*;
     use tollhouse_store::{
-        around::Around,
         faulty::{self, FaultyStore},
         memory::MemoryStore,
+        test_wrappers::StoreWrapper,
     };
 
     async fn refusal(store: &dyn Store, within: Duration) -> Option<(Code, Option<u64>)> {
@@ -150,7 +150,7 @@ mod tests {
     struct Hanging(MemoryStore);
 
     #[async_trait]
-    impl Around for Hanging {
+    impl StoreWrapper for Hanging {
         fn inner(&self) -> &dyn Store {
             &self.0
         }

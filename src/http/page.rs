@@ -5,10 +5,10 @@ use std::str::FromStr;
 use axum::Json;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Value, json};
-use tollhouse_front::{Fault, cursor};
+use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::Slug;
 
-pub(super) use tollhouse_base::when::When;
+pub(super) use tollhouse_base::time_param::TimeParam;
 pub(super) use tollhouse_front::{PathParams, QueryParams};
 
 /// Default number of entries on a page.
@@ -18,15 +18,15 @@ const MAX_LIMIT: usize = 200;
 
 /// The number of entries on a page: 1 to 200, 50 by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limit(pub(super) usize);
+pub(super) struct PageLimit(pub(super) usize);
 
-impl Default for Limit {
+impl Default for PageLimit {
     fn default() -> Self {
         Self(DEFAULT_LIMIT)
     }
 }
 
-impl FromStr for Limit {
+impl FromStr for PageLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -35,7 +35,7 @@ impl FromStr for Limit {
     }
 }
 
-impl<'de> Deserialize<'de> for Limit {
+impl<'de> Deserialize<'de> for PageLimit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
@@ -50,7 +50,7 @@ pub(super) fn cursor_at(slug: &Slug) -> String {
 }
 
 /// Returns the slug after which a list continues.
-pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, Fault> {
+pub(super) fn behind(cursor: Option<String>) -> Result<Option<Slug>, ApiError> {
     let Some(cursor) = cursor else { return Ok(None) };
     let text = cursor::read(BY_SLUG, &cursor).and_then(|slug| String::from_utf8(slug).ok());
     text.and_then(|text| text.parse().ok()).map(Some).ok_or_else(bad_cursor)
@@ -70,12 +70,12 @@ pub(super) fn paged(name: &str, entries: &impl Serialize, next: Option<String>) 
 /// # Errors
 ///
 /// 400 if there is one.
-pub(super) fn no_end<T>(until: Option<T>) -> Result<(), Fault> {
-    let refused = |_| Err(Fault::bad_request("`until` is of pages: a stream goes on"));
+pub(super) fn without_total<T>(until: Option<T>) -> Result<(), ApiError> {
+    let refused = |_| Err(ApiError::bad_request("`until` is of pages: a stream goes on"));
     until.map_or(Ok(()), refused)
 }
 
 /// Returns the error for an invalid cursor.
-pub(super) fn bad_cursor() -> Fault {
-    Fault::bad_request("`cursor` is the `nextCursor` of the page before")
+pub(super) fn bad_cursor() -> ApiError {
+    ApiError::bad_request("`cursor` is the `nextCursor` of the page before")
 }

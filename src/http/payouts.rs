@@ -6,22 +6,22 @@ use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
-use tollhouse_front::{AboutBody as _, Code, Fault, not_suspended};
-use tollhouse_money::payout::{Decision, Packet, PayoutError, PayoutSettings, SettingsDraft, Status, Verdict};
+use tollhouse_front::{AboutBody as _, ApiError, Code, not_suspended};
+use tollhouse_money::payout::{Packet, PayoutAction, PayoutDecision, PayoutError, PayoutSettings, PayoutStatus, SettingsDraft};
 
 use super::{
     auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
     endpoints::{Body, Subject, if_match, with_etag},
-    page::{Limit, PathParams, bad_cursor, paged},
+    page::{PageLimit, PathParams, bad_cursor, paged},
     route::{Route, get, post},
-    services::Earning,
+    services::MoneyServices,
 };
 
 impl Subject for SettingsDraft {
     const CODE: Code = Code::InvalidPayout;
 }
 
-impl Subject for Verdict {
+impl Subject for PayoutDecision {
     const CODE: Code = Code::InvalidDecision;
 }
 
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .answers("PayoutSettingsResponse"),
         post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
-            .heeds(&["If-Match"])
+            .reads_headers(&["If-Match"])
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsResponse")
             .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
@@ -55,31 +55,34 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earning): State<Arc<Earning>>) -> Result<Response, Fault> {
+async fn settings(
+    ForBuilderReadOnly(builder, _): ForBuilderReadOnly,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Response, ApiError> {
     let settings = earning.payouts.settings(&builder.id).await?;
-    told(&earning, &builder.id, settings.as_ref()).await
+    settings_response(&earning, &builder.id, settings.as_ref()).await
 }
 
 /// Returns the payout settings with their revision as `ETag`, which is 0 before any were set, and the amount waiting
 /// for a payout.
-async fn told(earning: &Earning, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Response, Fault> {
+async fn settings_response(earning: &MoneyServices, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Response, ApiError> {
     let revision = settings.map_or(0, |settings| settings.revision);
     Ok(with_etag(revision, json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
 }
 
 async fn set(
     ForBuilder(builder, _): ForBuilder,
-    State(earning): State<Arc<Earning>>,
+    State(earning): State<Arc<MoneyServices>>,
     headers: HeaderMap,
     Body(draft): Body<SettingsDraft>,
-) -> Result<Response, Fault> {
+) -> Result<Response, ApiError> {
     not_suspended(&builder)?;
     let settings = earning.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
-    told(&earning, &builder.id, Some(&settings)).await
+    settings_response(&earning, &builder.id, Some(&settings)).await
 }
 
-async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
     not_suspended(&builder)?;
     let packet = earning.payouts.pay_out(&builder.id).await?;
     let empty = || json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 });
@@ -92,7 +95,7 @@ async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<E
 struct Own {
     builder_id: Option<String>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
@@ -103,25 +106,25 @@ impl OfBuilder for Own {
 }
 
 async fn list(
-    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
-    State(earning): State<Arc<Earning>>,
-) -> Result<Json<Value>, Fault> {
-    let (packets, next) = earning.payouts.list(&builder.id, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
+    ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Json<Value>, ApiError> {
+    let (packets, next) = earning.payouts.list(&builder.id, request.limit.0, cursor(request.cursor)?.as_ref()).await?;
     Ok(page(&packets, next))
 }
 
 async fn one(
-    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
-    State(earning): State<Arc<Earning>>,
+    ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let id = payout(&id)?;
     let packet = earning.payouts.get(&builder.id, &id).await?;
-    let cursor = asked.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
-    let receipts = earning.payouts.receipts(&id, asked.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
+    let cursor = request.cursor.map(|cursor| cursor.parse::<ReceiptId>().map_err(|_| bad_cursor())).transpose()?;
+    let receipts = earning.payouts.receipts(&id, request.limit.0, cursor.as_ref().map(ReceiptId::as_str)).await?;
     let shown: Vec<_> = receipts.iter().map(|(id, net)| json!({ "receiptId": id, "netUsd": net })).collect();
     let mut answer = json!({ "ok": true, "payout": packet.public(), "receipts": shown });
-    if let Some((last, _)) = receipts.last().filter(|_| receipts.len() == asked.limit.0) {
+    if let Some((last, _)) = receipts.last().filter(|_| receipts.len() == request.limit.0) {
         answer["nextCursor"] = json!(last);
     }
     Ok(Json(answer))
@@ -130,38 +133,38 @@ async fn one(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
-    status: Option<Status>,
+    status: Option<PayoutStatus>,
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
-async fn list_all(Admin(asked): Admin<Query>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
-    let (packets, next) = earning.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
-    let mut told = Vec::with_capacity(packets.len());
+async fn list_all(Admin(request): Admin<Query>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
+    let (packets, next) = earning.payouts.list_all(request.status, request.limit.0, cursor(request.cursor)?.as_ref()).await?;
+    let mut reported = Vec::with_capacity(packets.len());
     for packet in &packets {
         let mut one = packet.public();
         one["builderName"] = json!(earning.builders.name(&packet.builder_id).await?);
-        told.push(one);
+        reported.push(one);
     }
-    let mut page = paged("payouts", &told, next.map(|next| next.to_string()));
+    let mut page = paged("payouts", &reported, next.map(|next| next.to_string()));
     page["counts"] = json!(earning.payouts.counts().await?);
     Ok(page)
 }
 
 async fn decide(
     _: Admin,
-    State(earning): State<Arc<Earning>>,
+    State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
-    Body(verdict): Body<Verdict>,
-) -> Result<Json<Value>, Fault> {
+    Body(verdict): Body<PayoutDecision>,
+) -> Result<Json<Value>, ApiError> {
     let id = payout(&id)?;
-    if verdict.decision == Decision::Approve
+    if verdict.decision == PayoutAction::Approve
         && let Some(builder) = earning.builders.get(&earning.payouts.builder_of(&id).await?).await?
     {
         not_suspended(&builder)?;
     }
-    let packet = earning.payouts.decide(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
+    let packet = earning.payouts.decide(&id, &verdict).await.map_err(|error| error.about(PayoutDecision::CODE))?;
     tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
     Ok(Json(json!({ "ok": true, "payout": packet.public() })))
 }
@@ -170,10 +173,10 @@ fn page(packets: &[Packet], next: Option<PayoutId>) -> Json<Value> {
     paged("payouts", &packets.iter().map(Packet::public).collect::<Vec<_>>(), next.map(|next| next.to_string()))
 }
 
-fn cursor(text: Option<String>) -> Result<Option<PayoutId>, Fault> {
+fn cursor(text: Option<String>) -> Result<Option<PayoutId>, ApiError> {
     text.map(|text| text.parse().map_err(|_| bad_cursor())).transpose()
 }
 
-fn payout(id: &str) -> Result<PayoutId, Fault> {
+fn payout(id: &str) -> Result<PayoutId, ApiError> {
     id.parse().map_err(|_| PayoutError::Unknown.into())
 }

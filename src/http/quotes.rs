@@ -11,13 +11,13 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_call::{QuoteDesk, SellerMethod};
-use tollhouse_front::{Code, Fault, body::SMALL_BODY_BYTES, names};
-use tollhouse_money::Start;
+use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES, header_names};
+use tollhouse_money::RouteStart;
 
 use super::{
+    cpu_budget::CpuBudget,
     endpoints::{Body, Subject},
     route::{Route, open},
-    turn::ProcessorTurn,
 };
 
 /// The request for the cost of a call to a tool.
@@ -64,7 +64,7 @@ impl Subject for OfSeller {
 }
 
 /// Error codes of quotes with a route.
-const OF_WAYS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
+const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
 
 pub(super) fn routes() -> Vec<Route> {
     let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
@@ -73,12 +73,12 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("QuoteRequest")
             .answers("Quote")
             .for_agents()
-            .fails(OF_WAYS),
+            .fails(ROUTE_FIELDS),
         open::post("/ai/conversion/quote", "quoteConversion", "the way from what a payer holds to what a tool is paid in", conversion)
             .takes("ConversionRequest")
             .answers("ConversionQuote")
             .for_agents()
-            .fails(OF_WAYS),
+            .fails(ROUTE_FIELDS),
         open::post("/x402/quote", "quoteSeller", "what an external seller asks for", seller)
             .takes("SellerQuoteRequest")
             .answers("SellerQuote")
@@ -89,22 +89,22 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Returns the funds that the payer starts with, if a network or token is given.
-fn start(network: Option<String>, asset: Option<String>, address: Option<String>) -> Option<Start> {
-    (network.is_some() || asset.is_some()).then_some(Start { network, asset, address })
+fn start(network: Option<String>, asset: Option<String>, address: Option<String>) -> Option<RouteStart> {
+    (network.is_some() || asset.is_some()).then_some(RouteStart { network, asset, address })
 }
 
 /// `POST /ai/quote`.
 async fn tool(
     State(desk): State<Arc<QuoteDesk>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Body(asked): Body<OfTool, SMALL_BODY_BYTES>,
-) -> Result<Response, Fault> {
-    let OfTool { slug, start_network, start_asset, from_address } = asked;
+    CpuBudget(turn): CpuBudget,
+    Body(request): Body<OfTool, SMALL_BODY_BYTES>,
+) -> Result<Response, ApiError> {
+    let OfTool { slug, start_network, start_asset, from_address } = request;
     let start = start(start_network, start_asset, from_address);
     let quote = desk.tool(&slug, start, &turn).await?;
-    let mut response = told(quote.json());
+    let mut response = quote_response(quote.json());
     if let Ok(id) = HeaderValue::from_str(&quote.quote_id) {
-        response.headers_mut().insert(&names::QUOTE_ID, id);
+        response.headers_mut().insert(&header_names::QUOTE_ID, id);
     }
     Ok(response)
 }
@@ -112,33 +112,33 @@ async fn tool(
 /// `POST /ai/conversion/quote`.
 async fn conversion(
     State(desk): State<Arc<QuoteDesk>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Body(asked): Body<OfConversion, SMALL_BODY_BYTES>,
-) -> Result<Response, Fault> {
-    let OfConversion { service_id, start_network, start_asset, from_address } = asked;
-    let start = Start { network: Some(start_network), asset: Some(start_asset), address: from_address };
+    CpuBudget(turn): CpuBudget,
+    Body(request): Body<OfConversion, SMALL_BODY_BYTES>,
+) -> Result<Response, ApiError> {
+    let OfConversion { service_id, start_network, start_asset, from_address } = request;
+    let start = RouteStart { network: Some(start_network), asset: Some(start_asset), address: from_address };
     let (terms, route) = desk.conversion(&service_id, &start, &turn).await?;
     let mut answer = json!(route);
     answer["service"] = json!({ "serviceId": terms.slug, "priceUsd": terms.price, "url": terms.resource_url });
-    Ok(told(answer))
+    Ok(quote_response(answer))
 }
 
 /// `POST /x402/quote`.
 async fn seller(
     State(desk): State<Arc<QuoteDesk>>,
-    ProcessorTurn(turn): ProcessorTurn,
-    Body(asked): Body<OfSeller, SMALL_BODY_BYTES>,
-) -> Result<Response, Fault> {
-    let OfSeller { url, method, start_network, start_asset, from_address } = asked;
+    CpuBudget(turn): CpuBudget,
+    Body(request): Body<OfSeller, SMALL_BODY_BYTES>,
+) -> Result<Response, ApiError> {
+    let OfSeller { url, method, start_network, start_asset, from_address } = request;
     let start = start(start_network, start_asset, from_address);
     let (quote, route) = desk.seller((&url, method), start, &turn).await?;
     let mut answer = json!(quote);
     answer["conversion"] = json!(route);
-    Ok(told(answer))
+    Ok(quote_response(answer))
 }
 
 /// Returns a response that must not be cached, because a quote is valid only briefly.
-fn told(mut answer: Value) -> Response {
+fn quote_response(mut answer: Value) -> Response {
     answer["ok"] = json!(true);
     ([(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))], Json(answer)).into_response()
 }

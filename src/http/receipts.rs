@@ -10,13 +10,13 @@ use axum::{
 use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::CalledBy;
-use tollhouse_front::{Caller, Code, Fault, names::shows_caller, offered};
+use tollhouse_front::{ApiError, Caller, Code, header_names::shows_caller, offered};
 use tollhouse_money::{PaymentId, PaymentState, refund::Refund};
 
 use super::{
     page::PathParams,
     route::{Route, open},
-    services::{Calling, Proving},
+    services::{CallServices, ReceiptServices},
 };
 
 /// Headers that identify a buyer.
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
             .fails(&[Code::UnknownReceipt]),
         open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
             .answers("PaymentResponse")
-            .heeds(OF_BUYERS)
+            .reads_headers(OF_BUYERS)
             .for_agents()
             .fails(&[Code::UnknownPayment]),
         open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
@@ -39,8 +39,8 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, Fault> {
-    let unknown = || Fault::from(Code::UnknownReceipt);
+async fn receipt(State(proving): State<Arc<ReceiptServices>>, PathParams(id): PathParams<String>) -> Result<Json<Value>, ApiError> {
+    let unknown = || ApiError::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;
     let refunded = proving.refunds.of(&id).await?;
@@ -50,7 +50,7 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
         answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
         answer["refundedUsd"] = json!(refunded.sum());
     }
-    if let Some(settlement) = proving.gate.reorganization(&id).await? {
+    if let Some(settlement) = proving.payments.reorganization(&id).await? {
         answer["settlement"] = json!(settlement);
     }
     Ok(Json(answer))
@@ -60,23 +60,24 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
 /// transaction and what a reorganization did to it are visible only to callers that show the payment or developer
 /// credit used, to the owner of the tool, and to admins.
 async fn payment(
-    State(proving): State<Arc<Proving>>,
-    State(calling): State<Arc<Calling>>,
+    State(proving): State<Arc<ReceiptServices>>,
+    State(calling): State<Arc<CallServices>>,
     PathParams(id): PathParams<String>,
     request: Request,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Json<Value>, ApiError> {
     let (parts, _) = request.into_parts();
-    let unknown =
-        || Fault::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment");
+    let unknown = || {
+        ApiError::from(Code::UnknownPayment).hint("the id is in `X-Payment-Id`, in the `accepted` event, and in errors about the payment")
+    };
     let id: PaymentId = id.parse().map_err(|_| unknown())?;
-    let state = proving.gate.state(&id).await?.ok_or_else(unknown)?;
-    let is_shown = proving.gate.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
+    let state = proving.payments.state(&id).await?.ok_or_else(unknown)?;
+    let is_shown = proving.payments.is_payer(&id, &offered(&parts.headers)).await? || is_seller(&proving, &calling, &parts, &state).await?;
     let state = if is_shown { state } else { state.without_purchase() };
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
 /// Returns whether the request shows the credential of an admin or of the owner of the paid tool.
-async fn is_seller(proving: &Proving, calling: &Calling, parts: &Parts, state: &PaymentState) -> Result<bool, Fault> {
+async fn is_seller(proving: &ReceiptServices, calling: &CallServices, parts: &Parts, state: &PaymentState) -> Result<bool, ApiError> {
     let Parts { headers, extensions, .. } = parts;
     if !shows_caller(headers) {
         return Ok(false);
@@ -91,6 +92,6 @@ async fn is_seller(proving: &Proving, calling: &Calling, parts: &Parts, state: &
     Ok(called.is_ok_and(|(_, by)| matches!(by, CalledBy::Owner)))
 }
 
-async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {
+async fn jwks(State(proving): State<Arc<ReceiptServices>>) -> Json<Value> {
     Json(proving.keys.jwks().await)
 }

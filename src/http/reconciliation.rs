@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
-use tollhouse_front::{Code, Fault, cursor};
+use tollhouse_front::{ApiError, Code, cursor};
 use tollhouse_money::{BlockRange, ReconcileError, Reconciliation};
 
 use super::{
     auth::Admin,
-    page::{When, bad_cursor},
+    page::{TimeParam, bad_cursor},
     route::{Route, get},
-    services::Earning,
+    services::MoneyServices,
 };
 
 /// The default period: one day, in milliseconds.
@@ -25,7 +25,7 @@ const BY_BLOCK: &[&str] = &["by block"];
 struct Wanted {
     /// Default: the first network in the settings.
     network: Option<String>,
-    since: Option<When>,
+    since: Option<TimeParam>,
     cursor: Option<String>,
 }
 
@@ -48,17 +48,17 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn reconcile(Admin(wanted): Admin<Wanted>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer>, Fault> {
-    let network = wanted.network.as_deref();
-    let range = match &wanted.cursor {
+async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Answer>, ApiError> {
+    let network = requested.network.as_deref();
+    let range = match &requested.cursor {
         Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
         None => {
             let now = earning.clock.now();
-            let since = wanted.since.map_or(tollhouse_base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
-            earning.gate.blocks_since(network, since).await.map_err(fault)?.1
+            let since = requested.since.map_or(tollhouse_base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
+            earning.payments.blocks_since(network, since).await.map_err(fault)?.1
         }
     };
-    let page = earning.gate.reconcile(network, range).await.map_err(fault)?;
+    let page = earning.payments.reconcile(network, range).await.map_err(fault)?;
     let next_cursor = page.rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
     Ok(Json(Answer { ok: true, page, next_cursor }))
 }
@@ -70,10 +70,10 @@ fn read_cursor(text: &str) -> Option<BlockRange> {
     (range.first <= range.last).then_some(range)
 }
 
-fn fault(error: ReconcileError) -> Fault {
+fn fault(error: ReconcileError) -> ApiError {
     match error {
-        ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => Fault::bad_request(error.to_string()),
-        ReconcileError::Node(why) => Fault::from(Code::FacilitatorUnavailable).hint(why),
+        ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => ApiError::bad_request(error.to_string()),
+        ReconcileError::Node(reason) => ApiError::from(Code::FacilitatorUnavailable).hint(reason),
         ReconcileError::Store(error) => error.into(),
     }
 }

@@ -6,11 +6,11 @@ use axum::{Json, extract::State, http::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::id::ReceiptId;
-use tollhouse_front::{Code, Fault, names};
+use tollhouse_front::{ApiError, Code, header_names};
 use tollhouse_money::{
-    Once,
+    IdempotencyKey,
     receipt::json_hash,
-    refund::{RefundError, Refunding},
+    refund::{RefundError, RefundRequest},
 };
 use tollhouse_tool::MicroUsd;
 
@@ -18,12 +18,12 @@ use super::{
     auth::Admin,
     endpoints::{Body, Subject},
     route::{Route, post},
-    services::{Earning, Proving},
+    services::{MoneyServices, ReceiptServices},
 };
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Asked {
+struct RefundQuery {
     receipt_id: String,
     /// Default: the whole remaining amount.
     amount_usd: Option<MicroUsd>,
@@ -32,13 +32,13 @@ struct Asked {
     transaction: Option<String>,
 }
 
-impl Subject for Asked {
+impl Subject for RefundQuery {
     const CODE: Code = Code::InvalidRefund;
 }
 
 pub(super) fn routes() -> Vec<Route> {
     let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
-    let give = give.heeds(&["Idempotency-Key"]).takes("RefundRequest").answers("RefundResponse");
+    let give = give.reads_headers(&["Idempotency-Key"]).takes("RefundRequest").answers("RefundResponse");
     let refused = [Code::InvalidRefund, Code::UnknownReceipt, Code::NotRefundable, Code::RefundTooLarge, Code::PaymentReused];
     vec![give.fails(&refused).fails(&[Code::UnknownCredit, Code::CreditRevoked])]
 }
@@ -47,19 +47,19 @@ pub(super) fn routes() -> Vec<Route> {
 /// refund.
 async fn give(
     _: Admin,
-    State(earning): State<Arc<Earning>>,
-    State(proving): State<Arc<Proving>>,
+    State(earning): State<Arc<MoneyServices>>,
+    State(proving): State<Arc<ReceiptServices>>,
     headers: HeaderMap,
-    Body(asked): Body<Asked>,
-) -> Result<Json<Value>, Fault> {
-    let receipt: ReceiptId = asked.receipt_id.parse().map_err(|_| RefundError::Unknown)?;
+    Body(query): Body<RefundQuery>,
+) -> Result<Json<Value>, ApiError> {
+    let receipt: ReceiptId = query.receipt_id.parse().map_err(|_| RefundError::Unknown)?;
     let request = json!({
-        "receiptId": receipt, "amountUsd": asked.amount_usd, "reason": asked.reason, "transaction": asked.transaction,
+        "receiptId": receipt, "amountUsd": query.amount_usd, "reason": query.reason, "transaction": query.transaction,
     });
-    let key = headers.get(&names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let once = key.map(|key| Once::new(key, json_hash(&request))).transpose()?;
-    let refunding = Refunding { receipt, amount: asked.amount_usd, transaction: asked.transaction, reason: asked.reason };
-    let given = match earning.refunds.give(&refunding, once.as_ref()).await {
+    let key = headers.get(&header_names::IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+    let once = key.map(|key| IdempotencyKey::new(key, json_hash(&request))).transpose()?;
+    let refunding = RefundRequest { receipt, amount: query.amount_usd, transaction: query.transaction, reason: query.reason };
+    let given = match earning.refunds.issue(&refunding, once.as_ref()).await {
         // Receipts of free calls are stored elsewhere.
         Err(RefundError::Unknown) if proving.receipts.find(refunding.receipt.as_str()).await?.is_some() => {
             return Err(RefundError::NothingPaid.into());

@@ -5,11 +5,11 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
-use tollhouse_call::{Done, bodiless};
-use tollhouse_front::{names, settlement};
+use tollhouse_call::{CompletedCall, bodiless};
+use tollhouse_front::{header_names, settlement};
 
 /// Returns the response of `/tools/{slug}`: the bare result, with receipt and settlement in headers.
-pub(super) fn bare(done: &Done) -> Response {
+pub(super) fn without_body(done: &CompletedCall) -> Response {
     let answer = &done.answer;
     let mut response = Response::new(Body::from(answer.body.clone()));
     *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
@@ -28,7 +28,7 @@ pub(super) fn bare(done: &Done) -> Response {
 
 /// Adds receipt and settlement headers, and isolates the tool's content from the host's origin: its documents run no
 /// scripts and read nothing of this origin.
-pub(super) fn mark(response: &mut Response, done: &Done) {
+pub(super) fn mark(response: &mut Response, done: &CompletedCall) {
     let answer = &done.answer;
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
@@ -36,12 +36,12 @@ pub(super) fn mark(response: &mut Response, done: &Done) {
     if let Ok(value) = HeaderValue::from_str(&answer.receipt_id)
         && !answer.receipt_id.is_empty()
     {
-        headers.insert(&names::RECEIPT_ID, value);
+        headers.insert(&header_names::RECEIPT_ID, value);
     }
     if let Some(payment) = &done.payment
         && let Ok(value) = HeaderValue::from_str(payment.as_str())
     {
-        headers.insert(&names::PAYMENT_ID, value);
+        headers.insert(&header_names::PAYMENT_ID, value);
     }
     if let Some(settled) = &answer.settlement {
         settlement(headers, settled);

@@ -4,30 +4,30 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
-use tollhouse_front::Fault;
-use tollhouse_money::sale::{Detail, HostReport, Report};
+use tollhouse_front::ApiError;
+use tollhouse_money::sale::{HostReport, ReportDetail, RevenueReport};
 use tollhouse_tool::Owner;
 
 use super::{
     auth::{Admin, ForBuilderReadOnly, OfBuilder},
-    page::When,
+    page::TimeParam,
     route::{Route, get},
-    services::Earning,
+    services::MoneyServices,
 };
 
-const DEFAULT_SINCE: When = When::days(30);
+const DEFAULT_SINCE: TimeParam = TimeParam::days(30);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Since {
-    since: Option<When>,
+    since: Option<TimeParam>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Own {
     builder_id: Option<String>,
-    since: Option<When>,
+    since: Option<TimeParam>,
     #[serde(default)]
     daily: bool,
 }
@@ -47,18 +47,18 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Returns a builder's revenue for whole UTC days, from the day of `since`.
 async fn revenue(
-    ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
-    State(earning): State<Arc<Earning>>,
-) -> Result<Json<Answer<Report>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
-    let detail = if asked.daily { Detail::Daily } else { Detail::Sums };
+    ForBuilderReadOnly(builder, request): ForBuilderReadOnly<Own>,
+    State(earning): State<Arc<MoneyServices>>,
+) -> Result<Json<Answer<RevenueReport>>, ApiError> {
+    let since = request.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
+    let detail = if request.daily { ReportDetail::Daily } else { ReportDetail::Sums };
     let report = earning.sales.report(&Owner::Builder(builder.id), since, detail).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 
 /// Returns the host's revenue for the same kind of days.
-async fn platform(Admin(asked): Admin<Since>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<HostReport>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
+async fn platform(Admin(request): Admin<Since>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Answer<HostReport>>, ApiError> {
+    let since = request.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
     Ok(Json(Answer { ok: true, report: earning.sales.host_report(since).await? }))
 }
 

@@ -2,7 +2,7 @@
 //! outputs, errors and handler of an operation. The router, the documentation and the tests are built from the table.
 //!
 //! For management routes, the type of the handler's first argument decides who is allowed and which query parameters
-//! exist, not the row. A handler whose first argument is not an [`Asker`] is [`open`] to everyone.
+//! exist, not the row. A handler whose first argument is not an [`CallerExtractor`] is [`open`] to everyone.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ use serde::{
 use tollhouse_front::Code;
 
 use super::{
-    row::{Answers, Row, Whose},
+    operation::{Access, Operation, ResponseKind},
     services::Http,
 };
 
 /// A row and its handler.
 pub(super) struct Route {
-    pub(super) row: Row,
+    pub(super) row: Operation,
     /// Adds the handler to the other methods of its path.
-    performs: Performs,
+    performs: HandlerFn,
 }
 
-type Performs = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
+type HandlerFn = Box<dyn FnOnce(MethodRouter<Http>) -> MethodRouter<Http>>;
 
 /// Builds a router. The methods of a path are combined first, one after the other. If they were merged as routers,
 /// `Allow` would repeat methods.
@@ -52,10 +52,10 @@ impl Route {
 
     /// Sets the schema of the JSON response.
     pub(super) fn answers(self, schema: &'static str) -> Self {
-        self.told(Answers::Json(schema))
+        self.responds(ResponseKind::Json(schema))
     }
 
-    pub(super) fn told(mut self, answers: Answers) -> Self {
+    pub(super) fn responds(mut self, answers: ResponseKind) -> Self {
         self.row.answers = answers;
         self
     }
@@ -67,7 +67,7 @@ impl Route {
     }
 
     /// Sets the headers that the operation reads.
-    pub(super) fn heeds(mut self, headers: &'static [&'static str]) -> Self {
+    pub(super) fn reads_headers(mut self, headers: &'static [&'static str]) -> Self {
         self.row.headers = headers;
         self
     }
@@ -91,20 +91,20 @@ impl Route {
 }
 
 /// The first argument of a handler: an authenticated caller and a query without unknown parameters.
-pub(super) trait Asker {
-    const WHOSE: Whose;
+pub(super) trait CallerExtractor {
+    const ACCESS: Access;
     type Query: DeserializeOwned;
 }
 
 /// The arguments of a handler, as axum defines them. The first is the caller.
 pub(super) trait Arguments {
-    type Asker: Asker;
+    type CallerExtractor: CallerExtractor;
 }
 
 macro_rules! arguments {
     ($($also:ident)*) => {
-        impl<M, A: Asker, $($also),*> Arguments for (M, A, $($also,)*) {
-            type Asker = A;
+        impl<M, A: CallerExtractor, $($also),*> Arguments for (M, A, $($also,)*) {
+            type CallerExtractor = A;
         }
     };
 }
@@ -123,8 +123,8 @@ macro_rules! methods {
             H: Handler<T, Http>,
             T: Arguments + 'static,
         {
-            let (whose, query) = (<T::Asker as Asker>::WHOSE, names::<<T::Asker as Asker>::Query>());
-            let row = Row { whose, query, ..Row::new(stringify!($filter), path, id, what) };
+            let (whose, query) = (<T::CallerExtractor as CallerExtractor>::ACCESS, names::<<T::CallerExtractor as CallerExtractor>::Query>());
+            let row = Operation { access: whose, query, ..Operation::new(stringify!($filter), path, id, what) };
             Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
         })*
     };
@@ -142,7 +142,7 @@ methods! {
 pub(super) mod open {
     use axum::{handler::Handler, routing::MethodFilter};
 
-    use super::{Http, Route, Row};
+    use super::{Http, Operation, Route};
 
     macro_rules! methods {
         ($($method:ident $filter:ident;)*) => {
@@ -152,7 +152,7 @@ pub(super) mod open {
                 what: &'static str,
                 handler: H,
             ) -> Route {
-                let row = Row::new(stringify!($filter), path, id, what);
+                let row = Operation::new(stringify!($filter), path, id, what);
                 Route { row, performs: Box::new(|others| others.on(MethodFilter::$filter, handler)) }
             })*
         };
@@ -168,7 +168,7 @@ pub(super) mod open {
 /// A query without parameters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct NoQuery {}
 
 /// Returns the serialized names of a type's fields.
 fn names<T: DeserializeOwned>() -> &'static [&'static str] {
@@ -213,6 +213,6 @@ mod tests {
             back: u64,
         }
         assert_eq!(names::<Query>(), ["builderId", "since"]);
-        assert_eq!(names::<Nothing>(), [""; 0]);
+        assert_eq!(names::<NoQuery>(), [""; 0]);
     }
 }

@@ -4,14 +4,14 @@ use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
-use tollhouse_call::Counts;
+use tollhouse_call::EndpointCounts;
 use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
-    page::Limit,
+    page::PageLimit,
     route::{Route, get},
-    services::Calling,
+    services::CallServices,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 struct Most {
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
 }
 
 #[derive(Serialize)]
@@ -38,16 +38,16 @@ struct Answer {
 struct Line {
     slug: Slug,
     #[serde(flatten)]
-    counts: Counts,
+    counts: EndpointCounts,
 }
 
-async fn runtime(Admin(asked): Admin<Most>, State(calling): State<Arc<Calling>>) -> Json<Answer> {
+async fn runtime(Admin(request): Admin<Most>, State(calling): State<Arc<CallServices>>) -> Json<Answer> {
     let all = calling.catalog.all();
     let counted = calling.calls.tally().counts().into_iter();
     let called = counted.filter_map(|(id, counts)| Some((&all.of_id(&id)?.slug, counts)));
     let mut endpoints: Vec<_> = called.map(|(slug, counts)| Line { slug: slug.clone(), counts }).collect();
     let total = endpoints.len();
     endpoints.sort_by_key(|line| (Reverse(line.counts.cpu_us), line.slug.clone()));
-    endpoints.truncate(asked.limit.0);
+    endpoints.truncate(request.limit.0);
     Json(Answer { ok: true, endpoints, total })
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     route::{Route, open},
-    services::Offering,
+    services::DiscoveryServices,
 };
 
 /// The statement that a builder accepts with `safetyAttestation.accepted`.
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// Returns the policy in force.
-async fn policy(State(offering): State<Arc<Offering>>) -> Json<Value> {
+async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<Value> {
     let rules: Vec<_> = offering.scanner.rules().collect();
     Json(json!({
         "ok": true,

@@ -6,17 +6,17 @@ use axum::{Json, extract::State};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
 use tollhouse_api::{KeyRotation, KeyRotationResponse, RemoveSecretResponse, True};
-use tollhouse_capability::secret::{Rotated, SecretError, SecretName, Visibility};
-use tollhouse_front::{Code, Fault};
+use tollhouse_capability::secret::{RotationReport, SecretError, SecretName, Visibility};
+use tollhouse_front::{ApiError, Code};
 use tollhouse_replica as replica;
 use tollhouse_tool::Endpoint;
 use zeroize::Zeroizing;
 
 use super::{
-    auth::{Admin, Managed},
+    auth::{Admin, ManagedEndpoint},
     endpoints::{Body, Subject},
     route::{Route, delete, get, post},
-    services::Sealing,
+    services::SecretServices,
 };
 
 #[derive(Deserialize)]
@@ -57,12 +57,16 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+async fn list(managed: ManagedEndpoint, State(sealing): State<Arc<SecretServices>>) -> Result<Json<Value>, ApiError> {
     let secrets = sealing.secrets.list(&managed.shown.endpoint.id).await?;
     Ok(Json(json!({ "ok": true, "secrets": secrets })))
 }
 
-async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {
+async fn set(
+    managed: ManagedEndpoint,
+    State(sealing): State<Arc<SecretServices>>,
+    Body(secret): Body<NewSecret>,
+) -> Result<Json<Value>, ApiError> {
     let endpoint = &managed.shown.endpoint;
     let name: SecretName = secret.name.parse()?;
     managed.not_frozen(&sealing.builders).await?;
@@ -72,7 +76,7 @@ async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret)
 }
 
 /// Retires the workers of a tool whose secrets changed or may have changed, because they may have kept an old value.
-fn retire<T>(sealing: &Sealing, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
+fn retire<T>(sealing: &SecretServices, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
     if matches!(changed, Ok(_) | Err(SecretError::Store(_))) {
         sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
     }
@@ -84,10 +88,13 @@ struct BuilderParam {
     name: String,
 }
 
-async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealing>>) -> Result<Json<RemoveSecretResponse>, Fault> {
+async fn remove(
+    managed: ManagedEndpoint<BuilderParam>,
+    State(sealing): State<Arc<SecretServices>>,
+) -> Result<Json<RemoveSecretResponse>, ApiError> {
     let endpoint = &managed.shown.endpoint;
-    let unknown = || Fault::from(Code::UnknownSecret);
-    let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;
+    let unknown = || ApiError::from(Code::UnknownSecret);
+    let name: SecretName = managed.requested.name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&sealing.builders).await?;
     let removed = sealing.secrets.remove(&endpoint.into(), &name).await;
     retire(&sealing, endpoint, &removed);
@@ -95,9 +102,9 @@ async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealin
     Ok(Json(RemoveSecretResponse { ok: True, removed: True, name: name.as_str().to_owned() }))
 }
 
-async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<KeyRotationResponse>, Fault> {
+async fn rotate(_: Admin, State(sealing): State<Arc<SecretServices>>) -> Result<Json<KeyRotationResponse>, ApiError> {
     let rotated = sealing.secrets.rotate().await?;
     sealing.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
-    let Rotated { key_id, resealed, unopened, retired, needed } = rotated;
+    let RotationReport { key_id, resealed, unopened, retired, needed } = rotated;
     Ok(Json(KeyRotationResponse { ok: True, rotation: KeyRotation { key_id, resealed, unopened, retired, needed } }))
 }

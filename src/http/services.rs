@@ -4,16 +4,16 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use axum::extract::FromRef;
 use tollhouse_account::{audit::Audit, builder::Builders, session::Sessions, token::Token};
-use tollhouse_base::{clock::Clock, rate::ConcurrencyLimit};
+use tollhouse_base::{clock::Clock, rate_limit::ConcurrencyLimit};
 use tollhouse_call::{Calls, History, Metrics, QuoteDesk, Receipts};
 use tollhouse_capability::{CapabilityServices, secret::Secrets};
 use tollhouse_catalog::{Catalog, safety::Scanner};
 use tollhouse_event::Events;
-use tollhouse_front::Shared;
+use tollhouse_front::FrontServices;
 use tollhouse_money::{
-    Gate, Ledger, Terms,
+    CallTerms, Ledger, Payments,
     payout::Payouts,
-    receipt::{FreeReceipts, PublishedKeys, Signer},
+    receipt::{FreeReceipts, PublishedKeys, ReceiptSigner},
     refund::Refunds,
     sale::{FeeBps, Sales},
 };
@@ -23,42 +23,42 @@ use tollhouse_replica::Replica;
 use tollhouse_store::Store;
 use tollhouse_telemetry::Gather;
 
-use super::{about::About, documents::Documents};
+use super::{documents::Documents, record_extras::RecordExtras};
 
 /// The services of the HTTP API, grouped by handlers.
 pub struct Services {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// For calls.
-    pub calling: Arc<Calling>,
+    pub calling: Arc<CallServices>,
     /// For public information about the host and its catalog.
-    pub offering: Arc<Offering>,
+    pub offering: Arc<DiscoveryServices>,
     /// For quotes.
     pub desk: Arc<QuoteDesk>,
     /// For receipts and payments.
-    pub proving: Arc<Proving>,
+    pub proving: Arc<ReceiptServices>,
     /// The simulated ledger, if it is the facilitator.
     pub ledger: Option<Arc<Ledger>>,
     /// For builder accounts.
-    pub accounts: Arc<Accounts>,
+    pub accounts: Arc<AccountServices>,
     /// For changes of tools.
-    pub publishing: Arc<Publishing>,
+    pub publishing: Arc<CatalogServices>,
     /// For lists and live streams.
-    pub watching: Arc<Watching>,
+    pub watching: Arc<FeedServices>,
     /// For revenue, payouts, refunds and credits.
-    pub earning: Arc<Earning>,
+    pub earning: Arc<MoneyServices>,
     /// For the audit trail.
-    pub auditing: Arc<Auditing>,
+    pub auditing: Arc<AuditServices>,
     /// For secrets of tools.
-    pub sealing: Arc<Sealing>,
+    pub sealing: Arc<SecretServices>,
     /// For health and metrics.
-    pub operating: Arc<Operating>,
+    pub operating: Arc<HealthServices>,
 }
 
 /// Services for calls.
-pub struct Calling {
+pub struct CallServices {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The tools that can be inspected.
     pub catalog: Arc<Catalog>,
     /// Performs calls.
@@ -66,7 +66,7 @@ pub struct Calling {
     /// Receipts, which are returned with answers.
     pub receipts: Arc<Receipts>,
     /// Public data beyond records.
-    pub about: Arc<About>,
+    pub about: Arc<RecordExtras>,
     /// Public URL, which handlers see.
     pub base_url: String,
     /// Wall-clock limit above which a call is long-running, in milliseconds.
@@ -76,11 +76,11 @@ pub struct Calling {
 }
 
 /// Services for public information about the host.
-pub struct Offering {
+pub struct DiscoveryServices {
     /// The tools that can be called.
     pub catalog: Arc<Catalog>,
     /// Payments.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// Runs handlers.
     pub pool: Pool,
     /// Scans uploads.
@@ -88,11 +88,11 @@ pub struct Offering {
     /// The contact for reports of abuse.
     pub abuse_contact: Option<String>,
     /// Signs offers and receipts.
-    pub signer: Arc<Signer>,
+    pub signer: Arc<ReceiptSigner>,
     /// The contact of the operator.
     pub contact: Option<String>,
     /// Public data beyond records.
-    pub about: Arc<About>,
+    pub about: Arc<RecordExtras>,
     /// The cached documents.
     pub documents: Documents,
     /// The fee that the host keeps of a builder's sales.
@@ -102,11 +102,11 @@ pub struct Offering {
 }
 
 /// Services for receipts and payments.
-pub struct Proving {
+pub struct ReceiptServices {
     /// All receipts.
     pub receipts: Arc<Receipts>,
     /// The states of payments.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// The public keys of receipts.
     pub keys: Arc<PublishedKeys>,
     /// Refunds, which are returned with receipts.
@@ -114,9 +114,9 @@ pub struct Proving {
 }
 
 /// Services for builder accounts.
-pub struct Accounts {
+pub struct AccountServices {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The builders.
     pub builders: Arc<Builders>,
     /// Sessions of the dashboard.
@@ -130,17 +130,17 @@ pub struct Accounts {
     /// Publishes events about builders.
     pub events: Arc<Events>,
     /// The price of a registration.
-    pub registration: Arc<Terms>,
+    pub registration: Arc<CallTerms>,
 }
 
 /// Services for changes of tools.
-pub struct Publishing {
+pub struct CatalogServices {
     /// The catalog to change.
     pub catalog: Arc<Catalog>,
     /// The builders who can own tools.
     pub builders: Arc<Builders>,
     /// Public data beyond records.
-    pub about: Arc<About>,
+    pub about: Arc<RecordExtras>,
     /// Runs drafts.
     pub calls: Arc<Calls>,
     /// Holds back tools that are stopped repeatedly.
@@ -154,9 +154,9 @@ pub struct Publishing {
 }
 
 /// Services for lists and live streams.
-pub struct Watching {
+pub struct FeedServices {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The clock that `since` counts back from.
     pub clock: Clock,
     /// Events about tools and money.
@@ -170,7 +170,7 @@ pub struct Watching {
 }
 
 /// Services for revenue, payouts, refunds and credits.
-pub struct Earning {
+pub struct MoneyServices {
     /// The clock that `since` counts back from.
     pub clock: Clock,
     /// Sales.
@@ -182,15 +182,15 @@ pub struct Earning {
     /// The builders, who can be suspended.
     pub builders: Arc<Builders>,
     /// Payments, which include developer credits.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// The store of the ledger.
     pub store: Arc<dyn Store>,
 }
 
 /// Services for the audit trail.
-pub struct Auditing {
+pub struct AuditServices {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The entries.
     pub audit: Arc<Audit>,
     /// The other hosts of the store, which must apply a change before its response.
@@ -200,7 +200,7 @@ pub struct Auditing {
 }
 
 /// Services for secrets of tools.
-pub struct Sealing {
+pub struct SecretServices {
     /// The encrypted values.
     pub secrets: Arc<Secrets>,
     /// The builders, who can be suspended.
@@ -212,15 +212,15 @@ pub struct Sealing {
 }
 
 /// Services for health and metrics.
-pub struct Operating {
+pub struct HealthServices {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The store.
     pub store: Arc<dyn Store>,
     /// The other hosts of the store.
     pub replica: Arc<Replica>,
     /// Payments and facilitators.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// Runs handlers.
     pub pool: Pool,
     /// Disk use of the data folder.
@@ -264,16 +264,16 @@ macro_rules! groups {
 }
 
 groups! {
-    calling: Arc<Calling>,
-    offering: Arc<Offering>,
+    calling: Arc<CallServices>,
+    offering: Arc<DiscoveryServices>,
     desk: Arc<QuoteDesk>,
-    proving: Arc<Proving>,
+    proving: Arc<ReceiptServices>,
     ledger: Option<Arc<Ledger>>,
-    accounts: Arc<Accounts>,
-    publishing: Arc<Publishing>,
-    watching: Arc<Watching>,
-    earning: Arc<Earning>,
-    auditing: Arc<Auditing>,
-    sealing: Arc<Sealing>,
-    operating: Arc<Operating>,
+    accounts: Arc<AccountServices>,
+    publishing: Arc<CatalogServices>,
+    watching: Arc<FeedServices>,
+    earning: Arc<MoneyServices>,
+    auditing: Arc<AuditServices>,
+    sealing: Arc<SecretServices>,
+    operating: Arc<HealthServices>,
 }

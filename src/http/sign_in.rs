@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 use tollhouse_api::{SignInLink, Timestamp, True};
-use tollhouse_front::{Caller, Code, Fault, names};
+use tollhouse_front::{ApiError, Caller, Code, header_names};
 
 use super::{
-    auth::Anyone,
+    auth::AdminOrBuilder,
     route::{Route, post},
-    services::Accounts,
+    services::AccountServices,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -18,10 +18,14 @@ pub(super) fn routes() -> Vec<Route> {
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]
 }
 
-async fn link(Anyone(caller, ..): Anyone, State(accounts): State<Arc<Accounts>>, headers: HeaderMap) -> Result<Json<SignInLink>, Fault> {
+async fn link(
+    AdminOrBuilder(caller, ..): AdminOrBuilder,
+    State(accounts): State<Arc<AccountServices>>,
+    headers: HeaderMap,
+) -> Result<Json<SignInLink>, ApiError> {
     let (kind, owner, name) = match &caller {
-        Caller::Admin => (Kind::Admin, "admin", &names::ADMIN_TOKEN),
-        Caller::Builder(builder) => (Kind::Builder, builder.id.as_str(), &names::BUILDER_KEY),
+        Caller::Admin => (SessionKind::Admin, "admin", &header_names::ADMIN_TOKEN),
+        Caller::Builder(builder) => (SessionKind::Builder, builder.id.as_str(), &header_names::BUILDER_KEY),
     };
     let credential = headers.get(name).and_then(|credential| credential.to_str().ok()).ok_or(Code::Unauthorized)?;
     let (token, until) = accounts.sessions.link(owner, kind, credential).await?;

@@ -9,15 +9,15 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at},
 };
-use tollhouse_base::aside::still_asked;
-use tollhouse_call::{Call, CallError, Done, Progress, Receipts, UnderWay};
+use tollhouse_base::offload::still_asked;
+use tollhouse_call::{Call, CallError, CompletedCall, Progress, Receipts, RunningCall};
 use tollhouse_capability::ProgressUpdate;
-use tollhouse_front::{Fault, REQUEST, sse};
+use tollhouse_front::{ApiError, REQUEST, sse};
 use tollhouse_money::Unanswered;
 
 use super::{
-    invoked::{Front, invoked},
-    services::Calling,
+    invoke_response::{ResponseStyle, invoked},
+    services::CallServices,
 };
 
 /// Maximum events waiting for a slow reader. Further progress of the handler is dropped.
@@ -25,9 +25,9 @@ const BUFFER: usize = 256;
 
 /// Performs `call` and streams its events. A 402 is an `error` event with the challenge. If no payment was offered, it
 /// is a plain 402 response before the stream.
-pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
-    if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.way), &call.offered, call.quote.as_deref()) {
-        return Fault::from(unpaid).into_response();
+pub(super) fn events(calling: Arc<CallServices>, mut call: Call) -> Response {
+    if let Err(unpaid) = calling.calls.check_offered(&call.live, (call.by, call.entry_method), &call.offered, call.quote.as_deref()) {
+        return ApiError::from(unpaid).into_response();
     }
     let (progress, happened) = mpsc::channel(BUFFER);
     call.progress = Some(progress);
@@ -36,66 +36,66 @@ pub(super) fn events(calling: Arc<Calling>, mut call: Call) -> Response {
 }
 
 /// Streams the end of a call that was paid for earlier, without its progress.
-pub(super) fn bought(calling: Arc<Calling>, performing: UnderWay<Done>) -> Response {
+pub(super) fn bought(calling: Arc<CallServices>, performing: RunningCall<CompletedCall>) -> Response {
     let (_, nothing) = mpsc::channel(1);
     follow(calling, performing, nothing)
 }
 
 fn follow(
-    calling: Arc<Calling>,
-    performing: impl Future<Output = Result<Done, Arc<CallError>>> + Send + 'static,
+    calling: Arc<CallServices>,
+    performing: impl Future<Output = Result<CompletedCall, Arc<CallError>>> + Send + 'static,
     mut happened: mpsc::Receiver<Progress>,
 ) -> Response {
     let (events, written) = mpsc::channel::<Event>(BUFFER);
     let request = REQUEST.try_with(Clone::clone).ok();
-    let tell = async move {
-        let began = Instant::now();
-        let mut beat = interval_at(began + calling.progress, calling.progress);
+    let report = async move {
+        let started = Instant::now();
+        let mut beat = interval_at(started + calling.progress, calling.progress);
         tokio::pin!(performing);
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(progress) = happened.recv() => { _ = events.send(told(progress, began)).await; }
+                Some(progress) = happened.recv() => { _ = events.send(progress_event(progress, started)).await; }
                 ended = &mut performing => break ended,
                 // The call continues without its reader, because the payment may be settling.
-                _ = beat.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(began) }))); }
+                _ = beat.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(started) }))); }
             }
         };
         while let Ok(progress) = happened.try_recv() {
-            _ = events.send(told(progress, began)).await;
+            _ = events.send(progress_event(progress, started)).await;
         }
         _ = events.send(last(&calling, ended).await).await;
     };
     match request {
-        Some(request) => tokio::spawn(still_asked(REQUEST.scope(request, tell))),
-        None => tokio::spawn(still_asked(tell)),
+        Some(request) => tokio::spawn(still_asked(REQUEST.scope(request, report))),
+        None => tokio::spawn(still_asked(report)),
     };
     let body = stream::unfold(written, |mut written| async { Some((Ok::<_, Infallible>(written.recv().await?), written)) });
     sse::response(body)
 }
 
-fn told(progress: Progress, began: Instant) -> Event {
+fn progress_event(progress: Progress, started: Instant) -> Event {
     match progress {
         Progress::Accepted { call, payment, receipt } => {
             event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
         }
         Progress::Update(ProgressUpdate { message, fraction }) => {
-            let mut told = json!({ "message": message, "elapsedMs": elapsed_ms(began) });
+            let mut body = json!({ "message": message, "elapsedMs": elapsed_ms(started) });
             if let Some(fraction) = fraction {
-                told["fraction"] = json!(fraction);
+                body["fraction"] = json!(fraction);
             }
-            event("progress", &told)
+            event("progress", &body)
         }
     }
 }
 
-fn elapsed_ms(began: Instant) -> u64 {
-    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn elapsed_ms(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-async fn last(calling: &Calling, ended: Result<Done, Arc<CallError>>) -> Event {
-    let fault: Fault = match ended {
-        Ok(done) => match invoked(calling, &done, Front::Stream).await {
+async fn last(calling: &CallServices, ended: Result<CompletedCall, Arc<CallError>>) -> Event {
+    let fault: ApiError = match ended {
+        Ok(done) => match invoked(calling, &done, ResponseStyle::Stream).await {
             // In this JSON, line breaks occur only between tokens, where spaces mean the same. Event data must not
             // contain line breaks.
             Ok(invoked) => return Event::default().event("result").data(invoked.replace(['\r', '\n'], " ")),
@@ -108,18 +108,18 @@ async fn last(calling: &Calling, ended: Result<Done, Arc<CallError>>) -> Event {
 
 /// Returns the envelope of an error. An event has no headers, so payment, receipt and settlement are beside the error, as
 /// in a `result`.
-async fn refused(receipts: &Receipts, fault: &Fault) -> Value {
-    let mut told = fault.envelope();
+async fn refused(receipts: &Receipts, fault: &ApiError) -> Value {
+    let mut reported = fault.envelope();
     if let Some(Unanswered { payment, receipt, .. }) = fault.unanswered() {
-        told["paymentId"] = json!(payment);
+        reported["paymentId"] = json!(payment);
         // If it cannot be read now, `error` still has its id.
-        told["receipt"] = json!(receipts.find(receipt).await.unwrap_or_default());
-        told["settlement"] = Value::Null;
+        reported["receipt"] = json!(receipts.find(receipt).await.unwrap_or_default());
+        reported["settlement"] = Value::Null;
     }
     if let Some(notice) = fault.settlement() {
-        told["settlement"] = serde_json::from_str(&notice.body).unwrap_or_default();
+        reported["settlement"] = serde_json::from_str(&notice.body).unwrap_or_default();
     }
-    told
+    reported
 }
 
 fn event(name: &str, data: &Value) -> Event {

@@ -12,19 +12,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
-use tollhouse_call::{Asked, Call, Input, MAX_QUERY_FIELDS, RequestHead, check_query};
-use tollhouse_front::{Code, Fault, body, bought, network, offered, quote, sse};
-use tollhouse_money::{Offered, Way};
+use tollhouse_call::{Call, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
+use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, sse};
+use tollhouse_money::{EntryMethod, OfferedPayment};
 use tollhouse_protocol::limits::Limits;
 use tollhouse_tool::CatalogForm;
 
 use super::{
-    navigated,
+    html_402,
+    operation::ResponseKind,
     page::PathParams,
     reply,
     route::{Route, open},
-    row::Answers,
-    services::Calling,
+    services::CallServices,
     stream,
 };
 
@@ -79,14 +79,16 @@ pub(super) const OF_CALLS: &[Code] = &[
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let calls = |route: Route| route.told(Answers::Tool).heeds(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS);
+    let calls = |route: Route| {
+        route.responds(ResponseKind::Tool).reads_headers(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS)
+    };
     let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";
     vec![
         calls(open::get("/tools/{slug}", "inspectTool", input, call)).query(&["inspect"]),
         calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 where it is paid", call))
             .takes("ToolInput"),
         open::head("/tools/{slug}", "challengeTool", "what a call would be challenged with, in the headers; never a call", head)
-            .told(Answers::Tool)
+            .responds(ResponseKind::Tool)
             .fails(OF_PAYMENTS)
             .fails(OF_CALLS),
     ]
@@ -94,21 +96,21 @@ pub(super) fn routes() -> Vec<Route> {
 
 /// Calls a tool. The input is the body of a POST or the query of a GET.
 async fn call(
-    State(calling): State<Arc<Calling>>,
+    State(calling): State<Arc<CallServices>>,
     PathParams(slug): PathParams<String>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
-) -> Result<Response, Fault> {
-    if !navigated::by_a_person(request.headers()) {
+) -> Result<Response, ApiError> {
+    if !html_402::is_browser_navigation(request.headers()) {
         return called(calling, slug, peer, request).await;
     }
     let (catalog, base_url) = (Arc::clone(&calling.catalog), calling.base_url.clone());
     let live = catalog.find_listed(&slug).await?;
     let answer = called(calling, slug, peer, request).await;
-    answer.or_else(|refused| Ok(navigated::page(refused, live.as_ref().map(|live| &live.endpoint), &base_url)))
+    answer.or_else(|refused| Ok(html_402::page(refused, live.as_ref().map(|live| &live.endpoint), &base_url)))
 }
 
-async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: Request) -> Result<Response, Fault> {
+async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, request: Request) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
@@ -120,14 +122,19 @@ async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: 
         Ok(called) => called,
         Err(refused) => {
             let Some(input) = paid_input(&calling, peer.ip(), &offered, &parts, body).await else { return Err(refused) };
-            let asked = Asked { slug: &slug, method: method(&parts), query: parts.uri.query(), input, offered, from: network(peer.ip()) };
-            let performing = bought(&calling.calls, refused, asked).await?;
-            return Ok(if sse::wanted(&parts.headers) { stream::bought(calling, performing) } else { reply::bare(&performing.await?) });
+            let requested =
+                ReplayRequest { slug: &slug, method: method(&parts), query: parts.uri.query(), input, offered, from: network(peer.ip()) };
+            let performing = bought(&calling.calls, refused, requested).await?;
+            return Ok(if sse::requested(&parts.headers) {
+                stream::bought(calling, performing)
+            } else {
+                reply::without_body(&performing.await?)
+            });
         }
     };
     let quote = quote(&parts.headers);
-    let way = Way::of_method(method(&parts));
-    calling.calls.check_offered(&live, (by, way), &offered, quote.as_deref())?;
+    let option = EntryMethod::of_method(method(&parts));
+    calling.calls.check_offered(&live, (by, option), &offered, quote.as_deref())?;
     check_query(&query)?;
     let input = match parts.method {
         Method::GET => Input::Query(query.clone()),
@@ -135,11 +142,11 @@ async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: 
     };
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
-    let call = Call { live, by, way, input, offered, quote, head, from: network(peer.ip()), progress: None };
-    if sse::wanted(&parts.headers) {
+    let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    if sse::requested(&parts.headers) {
         return Ok(stream::events(calling, call));
     }
-    Ok(reply::bare(&calling.calls.perform(call).await?))
+    Ok(reply::without_body(&calling.calls.perform(call).await?))
 }
 
 fn method(parts: &Parts) -> &'static str {
@@ -147,21 +154,25 @@ fn method(parts: &Parts) -> &'static str {
 }
 
 /// Answers HEAD with the challenge of a paid tool, whatever payment is offered. It never runs or settles anything.
-async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<String>, request: Request) -> Result<Response, Fault> {
+async fn head(
+    State(calling): State<Arc<CallServices>>,
+    PathParams(slug): PathParams<String>,
+    request: Request,
+) -> Result<Response, ApiError> {
     let (Parts { headers, extensions, .. }, _) = request.into_parts();
     let (live, by) = calling.shared.callers.called(&calling.calls, &headers, &extensions, &slug).await?;
-    calling.calls.check_offered(&live, (by, Way::Get), &Offered::Nothing, quote(&headers).as_deref())?;
+    calling.calls.check_offered(&live, (by, EntryMethod::Get), &OfferedPayment::Nothing, quote(&headers).as_deref())?;
     Ok(StatusCode::OK.into_response())
 }
 
-async fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
-    let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| Fault::unknown_endpoint(slug))?;
-    let record = calling.about.beside(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
+async fn inspect(calling: &CallServices, slug: &str) -> Result<Response, ApiError> {
+    let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
+    let record = calling.about.extras(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
 
 /// Reads the input of a request that may have been paid for when its tool still accepted it.
-async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &Parts, body: Body) -> Option<Input> {
+async fn paid_input(calling: &CallServices, peer: IpAddr, offered: &OfferedPayment, parts: &Parts, body: Body) -> Option<Input> {
     if !offered.repeatable() {
         return None;
     }
@@ -171,7 +182,7 @@ async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &
     }
 }
 
-async fn body_input(calling: &Calling, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
+async fn body_input(calling: &CallServices, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, ApiError> {
     body::check_call(headers)?;
     let limit = usize::try_from(limits.input_bytes).unwrap_or(usize::MAX);
     Ok(Input::Body(body::read(&calling.shared.intake, peer, headers, body, limit).await?))
@@ -184,7 +195,7 @@ fn query_fields(uri: &Uri) -> Vec<(String, String)> {
 
 /// Returns the parts of the request that the handler can see.
 pub(super) fn request_head(
-    calling: &Calling,
+    calling: &CallServices,
     method: &'static str,
     uri: &Uri,
     query: Vec<(String, String)>,

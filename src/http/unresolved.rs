@@ -6,22 +6,22 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollhouse_base::id::PaymentId;
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 use tollhouse_money::{Resolution, ResolutionError};
 
 use super::{
     auth::Admin,
     endpoints::{Body, Subject},
-    page::{Limit, PathParams, bad_cursor, paged},
+    page::{PageLimit, PathParams, bad_cursor, paged},
     route::{Route, get, post},
-    services::Earning,
+    services::MoneyServices,
 };
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pages {
     #[serde(default)]
-    limit: Limit,
+    limit: PageLimit,
     cursor: Option<String>,
 }
 
@@ -56,42 +56,46 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(Admin(pages): Admin<Pages>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn list(Admin(pages): Admin<Pages>, State(earning): State<Arc<MoneyServices>>) -> Result<Json<Value>, ApiError> {
     let after = pages.cursor.map(|cursor| cursor.parse::<PaymentId>()).transpose().map_err(|_| bad_cursor())?;
-    let settlements = earning.gate.unresolved(after.as_ref(), pages.limit.0).await?;
+    let settlements = earning.payments.unresolved(after.as_ref(), pages.limit.0).await?;
     let next = settlements.last().filter(|_| settlements.len() == pages.limit.0).map(|last| last.payment_id.to_string());
     Ok(paged("settlements", &settlements, next))
 }
 
 async fn resolve(
     _: Admin,
-    State(earning): State<Arc<Earning>>,
+    State(earning): State<Arc<MoneyServices>>,
     PathParams(id): PathParams<String>,
     Body(Decision { decision, transaction }): Body<Decision>,
-) -> Result<Json<Value>, Fault> {
-    let id: PaymentId = id.parse().map_err(|_| Fault::from(Code::UnknownPayment))?;
+) -> Result<Json<Value>, ApiError> {
+    let id: PaymentId = id.parse().map_err(|_| ApiError::from(Code::UnknownPayment))?;
     let resolution = match (decision, transaction) {
         (Decided::LookUp, None) => Resolution::LookUp,
         (Decided::Unpaid, None) => Resolution::Unpaid,
         (Decided::Paid, Some(transaction)) => Resolution::Paid { transaction },
-        (Decided::Paid, None) => return Err(Fault::invalid(Decision::CODE, "name the transaction that made the transfer", "/transaction")),
+        (Decided::Paid, None) => {
+            return Err(ApiError::invalid(Decision::CODE, "name the transaction that made the transfer", "/transaction"));
+        }
         (Decided::LookUp | Decided::Unpaid, Some(_)) => {
-            return Err(Fault::invalid(Decision::CODE, "only a paid settlement has a transaction", "/transaction"));
+            return Err(ApiError::invalid(Decision::CODE, "only a paid settlement has a transaction", "/transaction"));
         }
     };
-    let state = earning.gate.resolve_unresolved(&id, &resolution).await.map_err(fault)?;
+    let state = earning.payments.resolve_unresolved(&id, &resolution).await.map_err(fault)?;
     Ok(Json(json!({ "ok": true, "payment": state })))
 }
 
-fn fault(error: ResolutionError) -> Fault {
+fn fault(error: ResolutionError) -> ApiError {
     let message = error.to_string();
     match error {
         ResolutionError::Unknown => Code::UnknownPayment.into(),
         ResolutionError::WrongState(state) | ResolutionError::Overtaken(state) => {
-            Fault::new(Code::WrongState, message).with("state", json!(state))
+            ApiError::new(Code::WrongState, message).with("state", json!(state))
         }
-        ResolutionError::Transaction(_) | ResolutionError::NotPaid => Fault::invalid(Decision::CODE, &message, "/transaction"),
-        ResolutionError::Undecided(why) => Fault::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(why),
+        ResolutionError::Transaction(_) | ResolutionError::NotPaid => ApiError::invalid(Decision::CODE, &message, "/transaction"),
+        ResolutionError::Undecided(reason) => {
+            ApiError::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(reason)
+        }
         ResolutionError::Store(error) => error.into(),
     }
 }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use tollhouse_api::{DailyUsage, Timestamp, True, UsageDay};
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 
 use super::{
+    cpu_budget::CpuBudget,
     page::PathParams,
     route::{Route, open},
-    services::Offering,
-    turn::ProcessorTurn,
+    services::DiscoveryServices,
 };
 
 pub(super) fn routes() -> Vec<Route> {
@@ -19,11 +19,11 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn usage(
-    State(offering): State<Arc<Offering>>,
-    ProcessorTurn(turn): ProcessorTurn,
+    State(offering): State<Arc<DiscoveryServices>>,
+    CpuBudget(turn): CpuBudget,
     PathParams(slug): PathParams<String>,
-) -> Result<Json<DailyUsage>, Fault> {
-    let live = offering.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+) -> Result<Json<DailyUsage>, ApiError> {
+    let live = offering.catalog.find_listed(&slug).await?.ok_or_else(|| ApiError::unknown_endpoint(&slug))?;
     let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
     // Failures and earnings are visible only to the owner.
     let days = series.buckets.iter();

@@ -12,12 +12,12 @@ use rmcp::model::{
 };
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
-use tollhouse_call::{Content, Done, chosen_headers};
-use tollhouse_front::Fault;
-use tollhouse_money::{Challenge, SettlementNotice, StoredAnswer, WireVersion};
+use tollhouse_call::{CompletedCall, Content, chosen_headers};
+use tollhouse_front::ApiError;
+use tollhouse_money::{SettlementNotice, StoredAnswer, WireVersion, X402Challenge};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
-use super::{offer::Dialect, refusal::told, revision::Era, unpayable};
+use super::{dialect::Dialect, refusal::error_data, revision::Era, unpayable};
 
 /// The key of x402's settlement response in `_meta` of a result.
 const SETTLED: &str = "x402/payment-response";
@@ -48,7 +48,7 @@ pub(super) struct ToolAnswer {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "each call has one, and writes it at once")]
-pub(super) enum Written {
+pub(super) enum AnswerBody {
     Result {
         #[serde(flatten)]
         result: ServerResult,
@@ -67,15 +67,15 @@ impl From<CallToolResult> for ToolAnswer {
 
 impl ToolAnswer {
     /// Converts the response for a client of `era` that knows x402's extension or not.
-    pub(super) fn written(self, era: Era, extension: bool) -> Written {
+    pub(super) fn written(self, era: Era, extension: bool) -> AnswerBody {
         if let Some(challenge) = extension.then(|| extension_challenge(&self.response)).flatten() {
-            return Written::Challenge(challenge);
+            return AnswerBody::Challenge(challenge);
         }
         let mut result = ServerResult::from(self.response);
         if era == Era::Legacy {
             result.strip_result_type_for_legacy_peer();
         }
-        Written::Result { result, structured: self.structured }
+        AnswerBody::Result { result, structured: self.structured }
     }
 
     /// Returns the approximate size to write and to drop, in bytes.
@@ -85,7 +85,7 @@ impl ToolAnswer {
 }
 
 /// Converts the end of a call.
-pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer {
+pub(super) fn done(done: &CompletedCall, base_url: &str, dialect: Dialect) -> ToolAnswer {
     let (mut result, structured) = content(&done.answer, dialect.era);
     // An error of a tool has no structured content, which has the schema of results.
     let structured = structured.filter(|_| done.success);
@@ -120,11 +120,11 @@ pub(super) fn done(done: &Done, base_url: &str, dialect: Dialect) -> ToolAnswer 
 
 /// Adds a settlement response where the payer expects it.
 fn settled(meta: &mut JsonObject, notice: &SettlementNotice, dialect: Dialect) {
-    let Ok(told) = serde_json::from_str::<Value>(&notice.body) else { return };
+    let Ok(reported) = serde_json::from_str::<Value>(&notice.body) else { return };
     if dialect.dotted {
-        meta.insert(DOTTED_SETTLED.to_owned(), told.clone());
+        meta.insert(DOTTED_SETTLED.to_owned(), reported.clone());
     }
-    meta.insert(SETTLED.to_owned(), told);
+    meta.insert(SETTLED.to_owned(), reported);
 }
 
 /// Converts an answer to content blocks. JSON becomes text and structured content, which before 2026-07-28 must be an
@@ -173,12 +173,12 @@ fn binary(media_type: &str, bytes: &[u8]) -> ContentBlock {
 /// # Errors
 ///
 /// An unknown tool, or a fault of the host.
-pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
+pub(super) fn failed(fault: &ApiError, dialect: Dialect) -> Result<CallToolResult, ErrorData> {
     if let Some(challenge) = fault.challenge() {
         return Ok(challenged(challenge, dialect));
     }
     match fault.code().row().status {
-        StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR => Err(told(fault)),
+        StatusCode::NOT_FOUND | StatusCode::INTERNAL_SERVER_ERROR => Err(error_data(fault)),
         _ => {
             let mut result = refused(fault);
             if let (Some(unanswered), Some(meta)) = (fault.unanswered(), &mut result.meta) {
@@ -192,7 +192,7 @@ pub(super) fn failed(fault: &Fault, dialect: Dialect) -> Result<CallToolResult, 
 
 /// Converts an API error to a tool error: in words, and completely in `_meta`. Text that may come from a tool is
 /// quoted, so that no client takes it for a challenge.
-pub(super) fn refused(fault: &Fault) -> CallToolResult {
+pub(super) fn refused(fault: &ApiError) -> CallToolResult {
     let envelope = fault.error();
     let word = |name: &str| envelope[name].as_str().unwrap_or_default();
     let mut text = format!("{}: {}", word("code"), unpayable::words(word("message")));
@@ -206,7 +206,7 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     }
     text += match &envelope["charged"] {
         Value::Bool(false) => "\nNot charged.",
-        Value::Bool(true) if fault.unanswered().is_some_and(|told| told.runs_left > 0) => {
+        Value::Bool(true) if fault.unanswered().is_some_and(|reported| reported.runs_left > 0) => {
             "\nCharged. Repeating it with the same payment charges nothing more."
         }
         Value::Bool(true) => "\nCharged before, and not again.",
@@ -218,13 +218,13 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
 }
 
 /// Adds an x402 challenge in every place where clients look for it, in the version of the rejected payment.
-fn challenged(challenge: &Challenge, dialect: Dialect) -> CallToolResult {
-    let told = if dialect.wire == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
+fn challenged(challenge: &X402Challenge, dialect: Dialect) -> CallToolResult {
+    let reported = if dialect.wire == Some(WireVersion::V1) { &challenge.v1 } else { &challenge.v2 };
     // Clients parse the first block as JSON. The second is for people.
-    let blocks = [told.to_string(), challenge.sentence.clone()].map(ContentBlock::text);
+    let blocks = [reported.to_string(), challenge.sentence.clone()].map(ContentBlock::text);
     let mut result = CallToolResult::error(blocks.to_vec());
-    result.structured_content = Some(told.clone());
-    let mut meta = meta([(CHALLENGE, latin(told)), (CHALLENGE_V1, challenge.v1.clone())]);
+    result.structured_content = Some(reported.clone());
+    let mut meta = meta([(CHALLENGE, latin(reported)), (CHALLENGE_V1, challenge.v1.clone())]);
     if let Some(notice) = &challenge.failed {
         settled(&mut meta.0, notice, dialect);
     }

@@ -5,11 +5,11 @@ use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tollhouse_base::{
-    aside::aside,
-    misfit::{self, Misfit},
+    deserialize_error::{self, DeserializeError},
+    offload::run_blocking,
 };
 use tollhouse_call::Input;
-use tollhouse_front::{Code, Fault, body};
+use tollhouse_front::{ApiError, Code, body};
 
 /// The text of a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Arguments {
         let bytes = message.map_or(0, Bytes::len);
         // If a message has duplicate arguments, use the parsed ones.
         let text = || message.and_then(sent).unwrap_or_else(|| Self(serde_json::to_vec(&read).expect("it was JSON").into()));
-        aside(bytes, text).await
+        run_blocking(bytes, text).await
     }
 
     /// Returns the input of a call.
@@ -38,9 +38,9 @@ impl Arguments {
     }
 
     /// Deserializes them.
-    pub(super) async fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub(super) async fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         let value = body::json(&self.0).await?;
-        misfit::json(&value).map_err(|Misfit { message, .. }| Fault::new(Code::InvalidInput, message))
+        deserialize_error::json(&value).map_err(|DeserializeError { message, .. }| ApiError::new(Code::InvalidInput, message))
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Member {
 /// # Errors
 ///
 /// The batch has more than `most` messages.
-pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Result<Vec<Member>, String>> {
+pub(super) fn members(headers: &HeaderMap, body: &Bytes, max: usize) -> Option<Result<Vec<Member>, String>> {
     let revision = ProtocolVersion::V_2025_03_26;
     // Without a header, the revision is the oldest.
     let has_batches = !headers.contains_key("mcp-protocol-version") || sole(headers, "mcp-protocol-version") == Some(revision.as_str());
@@ -35,8 +35,8 @@ pub(super) fn members(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<
         return None;
     }
     let members = serde_json::from_slice::<Vec<&RawValue>>(body).ok().filter(|members| !members.is_empty())?;
-    if members.len() > most {
-        return Some(Err(format!("a batch has at most {most} members")));
+    if members.len() > max {
+        return Some(Err(format!("a batch has at most {max} members")));
     }
     Some(Ok(members.into_iter().map(|member| Member::read(member.get(), body)).collect()))
 }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_told_apart() {
+    fn members_are_distinguished() {
         let body = r#" [ {"id":1,"method":"a"}, {"method":"b"}, {"id":1,"result":{}}, [] ]"#;
         let members = read(None, body).unwrap().unwrap();
         assert_eq!(members[0], Member::Request(Bytes::from_static(br#"{"id":1,"method":"a"}"#)));

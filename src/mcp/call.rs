@@ -12,47 +12,47 @@ use std::{net::IpAddr, sync::Arc};
 
 use rmcp::{ErrorData, model::CallToolResponse};
 use tokio::time::Instant;
-use tollhouse_base::{aside::aside, id::RequestId};
-use tollhouse_call::{Asked, Call, CallError, Done, UnderWay};
-use tollhouse_front::{Code, Fault, bought, network, peer};
-use tollhouse_money::{Offered, Way};
-use tollhouse_telemetry::counted::{MCP_CALLS, MCP_REQUESTS};
+use tollhouse_base::{id::RequestId, offload::run_blocking};
+use tollhouse_call::{Call, CallError, CompletedCall, ReplayRequest, RunningCall};
+use tollhouse_front::{ApiError, Code, bought, network, peer};
+use tollhouse_money::{EntryMethod, OfferedPayment};
+use tollhouse_telemetry::counters::{MCP_CALLS, MCP_REQUESTS};
 
 use super::{
     answer::{self, ToolAnswer},
     arguments::Arguments,
-    begun::Begun,
-    front::Front,
+    builtin_tools,
+    dialect::{Dialect, offer, quote},
+    front::McpFront,
     names::{ToolName, shortened},
-    narrowed::Narrowed,
-    offer::{Dialect, offer, quote},
-    own,
     request::CallRequest,
     revision::Era,
     services::Services,
-    tasks::Started,
+    started_call::StartedCall,
+    tasks::TaskStart,
+    tool_filter::ToolFilter,
 };
 
 /// The result of a call for the log.
-struct Ending {
+struct CallSummary {
     outcome: &'static str,
     charged: &'static str,
 }
 
 /// The caller closed the connection. In older revisions the call continues, and even in the newest it may be settling.
-const GONE: Ending = Ending { outcome: "cancelled", charged: "unknown" };
+const CALLER_GONE: CallSummary = CallSummary { outcome: "cancelled", charged: "unknown" };
 
 /// The log line of a call, written when the call ends or its caller disconnects.
 struct LogLine<'a> {
     request: &'a CallRequest<'a>,
     address: IpAddr,
-    begun: Instant,
-    ending: Ending,
+    started: Instant,
+    ending: CallSummary,
 }
 
 impl<'a> LogLine<'a> {
     fn begin(request: &'a CallRequest<'a>, address: IpAddr) -> Self {
-        Self { request, address, begun: Instant::now(), ending: GONE }
+        Self { request, address, started: Instant::now(), ending: CALLER_GONE }
     }
 }
 
@@ -66,7 +66,7 @@ impl Drop for LogLine<'_> {
             tool.name = shortened(name),
             outcome = self.ending.outcome,
             charged = self.ending.charged,
-            elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "a tool was called over MCP"
         );
     }
@@ -77,32 +77,32 @@ impl Drop for LogLine<'_> {
 /// # Errors
 ///
 /// See [`answer::failed`].
-pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, arguments: Arguments) -> Result<ToolAnswer, ErrorData> {
+pub(super) async fn perform(front: &Arc<McpFront>, request: CallRequest<'_>, arguments: Arguments) -> Result<ToolAnswer, ErrorData> {
     let address = peer(&request.parts.extensions);
     MCP_REQUESTS.count(["tools/call"]);
     let mut line = LogLine::begin(&request, address);
-    let (mut told, ending) = answered(front, &request, address, arguments).await;
+    let (mut reported, ending) = answered(front, &request, address, arguments).await;
     line.ending = ending;
-    match told.as_mut().map(|told| &mut told.response) {
+    match reported.as_mut().map(|reported| &mut reported.response) {
         Ok(CallToolResponse::Complete(result)) if request.era == Era::Modern => front.sign(&mut result.meta),
         Ok(CallToolResponse::Task(result)) => front.sign(&mut result.meta),
         _ => {}
     }
-    told
+    reported
 }
 
 async fn answered(
-    front: &Front,
+    front: &McpFront,
     request: &CallRequest<'_>,
     address: IpAddr,
     arguments: Arguments,
-) -> (Result<ToolAnswer, ErrorData>, Ending) {
-    let (services, narrowed) = (&front.services, Narrowed::of(request.parts));
+) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
+    let (services, narrowed) = (&front.services, ToolFilter::of(request.parts));
     if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {
-        return refused(&fault, Dialect::of(request.era, request.meta, &Offered::Nothing));
+        return refused(&fault, Dialect::of(request.era, request.meta, &OfferedPayment::Nothing));
     }
-    if let Some(answered) = own::perform(services, address, &narrowed, request.name, &arguments).await {
-        let ending = Ending { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
+    if let Some(answered) = builtin_tools::perform(services, address, &narrowed, request.name, &arguments).await {
+        let ending = CallSummary { outcome: answered.as_ref().map_or_else(|fault| fault.code().row().name, |_| "ok"), charged: "no" };
         return (Ok(answered.unwrap_or_else(|fault| answer::refused(&fault)).into()), ending);
     }
     let (admitted, dialect) = match admit(services, request, address, &narrowed, arguments).await {
@@ -110,55 +110,59 @@ async fn answered(
         Err((fault, dialect)) => return refused(&fault, dialect),
     };
     let call = match admitted {
-        Admitted::Call(call) => call,
-        Admitted::Bought(performing) => return told(performing.await, services, dialect).await,
+        AdmittedAs::Call(call) => call,
+        AdmittedAs::Bought(performing) => return render_end(performing.await, services, dialect).await,
     };
     let takes_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
     // If there is no room for another task, the call is answered when it ends.
-    let place = takes_task.then(|| front.tasks.place(address, &call)).flatten();
-    let begun = Begun::begin(services, &front.cancellable, *call, request, place.is_some());
-    let ended = if let Some(place) = place {
-        match Box::pin(front.tasks.keep(begun, place, dialect)).await {
-            Ok(Started::Task(task)) => return (Ok(*task), Ending { outcome: "task", charged: "no" }),
-            Ok(Started::Ended(ended)) => ended,
-            Err(error) => return refused(&Fault::from(error), dialect),
+    let permit = takes_task.then(|| front.tasks.place(address, &call)).flatten();
+    let started = StartedCall::begin(services, &front.cancellable, *call, request, permit.is_some());
+    let ended = if let Some(permit) = permit {
+        match Box::pin(front.tasks.keep(started, permit, dialect)).await {
+            Ok(TaskStart::Task(task)) => return (Ok(*task), CallSummary { outcome: "task", charged: "no" }),
+            Ok(TaskStart::Ended(ended)) => ended,
+            Err(error) => return refused(&ApiError::from(error), dialect),
         }
     } else {
-        waited_for(begun, request, services).await
+        wait(started, request, services).await
     };
-    told(ended, services, dialect).await
+    render_end(ended, services, dialect).await
 }
 
 /// Converts the end of a call to its answer and log result.
-async fn told(ended: Result<Done, Arc<CallError>>, services: &Services, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, Ending) {
+async fn render_end(
+    ended: Result<CompletedCall, Arc<CallError>>,
+    services: &Services,
+    dialect: Dialect,
+) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
     match ended {
         Ok(done) => {
-            let ending = Ending { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
-            let told = aside(done.answer.body.len(), || answer::done(&done, &services.base_url, dialect)).await;
-            (Ok(told), ending)
+            let ending = CallSummary { outcome: if done.success { "ok" } else { "tool_error" }, charged: charged(&done) };
+            let answer = run_blocking(done.answer.body.len(), || answer::done(&done, &services.base_url, dialect)).await;
+            (Ok(answer), ending)
         }
         Err(error) => {
-            let (told, ending) = refused(&Fault::from(&*error), dialect);
-            (told, if matches!(*error, CallError::Cancelled) { GONE } else { ending })
+            let (answer, ending) = refused(&ApiError::from(&*error), dialect);
+            (answer, if matches!(*error, CallError::Cancelled) { CALLER_GONE } else { ending })
         }
     }
 }
 
 /// Counts a call of a tool by an address.
-fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Fault> {
+fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), ApiError> {
     let Some(rate) = &services.settings.rate else { return Ok(()) };
     let key = (network(address), name);
     let Some(seconds) = rate.wait(&key) else { return Ok(()) };
     let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), key.1.as_str());
-    Err(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
+    Err(ApiError::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
 }
 
 /// An admitted request.
-enum Admitted {
+enum AdmittedAs {
     /// A call to perform.
     Call(Box<Call>),
     /// A call that its payment bought earlier, of a tool that no longer takes calls.
-    Bought(UnderWay<Done>),
+    Bought(RunningCall<CompletedCall>),
 }
 
 /// Checks that the tool takes this call, and reads the offered payment. Also returns the dialect of the answer.
@@ -166,13 +170,13 @@ async fn admit(
     services: &Services,
     request: &CallRequest<'_>,
     address: IpAddr,
-    narrowed: &Narrowed,
+    narrowed: &ToolFilter,
     arguments: Arguments,
-) -> Result<(Admitted, Dialect), (Fault, Dialect)> {
+) -> Result<(AdmittedAs, Dialect), (ApiError, Dialect)> {
     let limits = &services.shared.limits;
-    let unpaid = Dialect::of(request.era, request.meta, &Offered::Nothing);
+    let unpaid = Dialect::of(request.era, request.meta, &OfferedPayment::Nothing);
     if !narrowed.has(request.name) {
-        return Err((Fault::unknown_endpoint(request.name), unpaid));
+        return Err((ApiError::unknown_endpoint(request.name), unpaid));
     }
     let slug = services.settings.slug_of(request.name);
     let (headers, extensions) = (&request.parts.headers, &request.parts.extensions);
@@ -182,36 +186,47 @@ async fn admit(
         (Ok(found), Ok(offered)) => (found, offered),
         (Err(refused), Ok(offered)) => {
             let dialect = Dialect::of(request.era, request.meta, &offered);
-            let asked = Asked { slug: &slug, method: "POST", query: None, input: arguments.input(), offered, from: network(address) };
-            let performing = bought(&services.calls, refused, asked).await.map_err(|fault| (fault, unpaid))?;
-            return Ok((Admitted::Bought(performing), dialect));
+            let query =
+                ReplayRequest { slug: &slug, method: "POST", query: None, input: arguments.input(), offered, from: network(address) };
+            let performing = bought(&services.calls, refused, query).await.map_err(|fault| (fault, unpaid))?;
+            return Ok((AdmittedAs::Bought(performing), dialect));
         }
         (Err(fault), Err(_)) | (Ok(_), Err(fault)) => return Err((fault, unpaid)),
     };
     let dialect = Dialect::of(request.era, request.meta, &offered);
     let quote = quote(request.meta, &request.parts.headers);
-    services.calls.check_offered(&live, (by, Way::Mcp), &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
+    services.calls.check_offered(&live, (by, EntryMethod::Mcp), &offered, quote.as_deref()).map_err(|error| (error.into(), dialect))?;
     let head = request.head(&live);
-    let call = Call { live, by, way: Way::Mcp, input: arguments.input(), offered, quote, head, from: network(address), progress: None };
-    Ok((Admitted::Call(Box::new(call)), dialect))
+    let call = Call {
+        live,
+        by,
+        entry_method: EntryMethod::Mcp,
+        input: arguments.input(),
+        offered,
+        quote,
+        head,
+        from: network(address),
+        progress: None,
+    };
+    Ok((AdmittedAs::Call(Box::new(call)), dialect))
 }
 
 /// Waits for the end of a call, or until its caller disconnects.
-async fn waited_for(begun: Begun, request: &CallRequest<'_>, services: &Services) -> Result<Done, Arc<CallError>> {
-    let ended = begun.ended(request.subscriber.as_ref(), services.settings.progress);
-    let Some(gone) = request.gone else { return ended.await };
+async fn wait(started: StartedCall, request: &CallRequest<'_>, services: &Services) -> Result<CompletedCall, Arc<CallError>> {
+    let ended = started.ended(request.subscriber.as_ref(), services.settings.progress);
+    let Some(removed) = request.caller_gone else { return ended.await };
     tokio::select! {
         biased;
         ended = ended => ended,
-        () = gone.cancelled() => Err(Arc::new(CallError::Cancelled)),
+        () = removed.cancelled() => Err(Arc::new(CallError::Cancelled)),
     }
 }
 
-fn charged(done: &Done) -> &'static str {
+fn charged(done: &CompletedCall) -> &'static str {
     if done.payment.is_some() && done.success { "yes" } else { "no" }
 }
 
-fn refused(fault: &Fault, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, Ending) {
+fn refused(fault: &ApiError, dialect: Dialect) -> (Result<ToolAnswer, ErrorData>, CallSummary) {
     let row = fault.code().row();
-    (answer::failed(fault, dialect).map(ToolAnswer::from), Ending { outcome: row.name, charged: row.charged.as_str() })
+    (answer::failed(fault, dialect).map(ToolAnswer::from), CallSummary { outcome: row.name, charged: row.charged.as_str() })
 }

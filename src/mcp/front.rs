@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    cancel::Cancellable,
+    cancel::CancelableCalls,
     list_cache::ListCache,
     listeners::Listeners,
-    recalls::{Recallable, Recalls},
+    remote_cancel::{Cancelable, RemoteCancels},
     services::Services,
     tasks::Tasks,
 };
@@ -21,11 +21,11 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The state shared by all requests.
-pub(super) struct Front {
+pub(super) struct McpFront {
     pub(super) services: Services,
     pub(super) tasks: Arc<Tasks>,
-    pub(super) cancellable: Arc<Cancellable>,
-    pub(super) recalls: Arc<Recalls>,
+    pub(super) cancellable: Arc<CancelableCalls>,
+    pub(super) recalls: Arc<RemoteCancels>,
     pub(super) lists: ListCache,
     pub(super) listeners: Arc<Listeners>,
     changes: watch::Receiver<u64>,
@@ -33,13 +33,13 @@ pub(super) struct Front {
     named: Value,
 }
 
-impl Front {
+impl McpFront {
     /// Returns the state and starts its background tasks. Call it inside a tokio runtime.
     pub(super) fn new(services: Services) -> Self {
-        let recalls = Recalls::new(Arc::clone(&services.store), services.clock.clone());
-        let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<Cancellable>::default());
-        let running: [Weak<dyn Recallable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancellable) as _];
-        recalls.heed(running);
+        let recalls = RemoteCancels::new(Arc::clone(&services.store), services.clock.clone());
+        let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<CancelableCalls>::default());
+        let running: [Weak<dyn Cancelable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancellable) as _];
+        recalls.follow(running);
         let listeners = Listeners::new(services.settings.listeners, services.catalog.changes());
         let changes = services.catalog.changes();
         let named = json!({ "name": NAME, "version": VERSION });

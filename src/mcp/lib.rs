@@ -13,37 +13,37 @@
 
 #![warn(missing_docs)]
 
-mod accept;
+mod accepted_forms;
 mod answer;
 mod arguments;
 mod batch;
-mod begun;
-mod beside;
+mod builtin_tools;
 mod call;
 mod cancel;
-mod card;
-mod direct;
+mod chunked_body;
+mod dialect;
 mod extension;
+mod fast_path;
 mod front;
-mod heed;
 mod list_cache;
-mod listed;
 mod listen;
 mod listeners;
 mod names;
-mod narrowed;
-mod offer;
-mod own;
-mod pieces;
+mod preparse;
 mod progress;
-mod recalls;
+mod raw_result;
 mod refusal;
+mod remote_cancel;
 mod request;
 mod revision;
 mod server;
+mod server_card;
 mod services;
 mod settings;
+mod started_call;
 mod tasks;
+mod tool_entry;
+mod tool_filter;
 mod tools;
 mod transport;
 mod unpayable;
@@ -51,6 +51,6 @@ mod unpayable;
 pub use self::{
     refusal::wording,
     services::Services,
-    settings::Mcp,
+    settings::McpOptions,
     transport::{door, routes},
 };

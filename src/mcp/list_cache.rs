@@ -21,10 +21,10 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// Pages of the catalog at one change count.
 #[derive(Debug, Default)]
-pub(super) struct ListCache(Mutex<Pages>);
+pub(super) struct ListCache(Mutex<CachedPages>);
 
 #[derive(Debug, Default)]
-struct Pages {
+struct CachedPages {
     /// The change count of the pages.
     at: u64,
     bytes: usize,
@@ -50,13 +50,13 @@ impl ListCache {
         let replaced = pages.pages.get(&key).map_or(0, |(before, _)| before.len() + EACH);
         let more = result.len() + EACH;
         if pages.at < at || pages.bytes - replaced + more > MAX_BYTES {
-            *pages = Pages { at, ..Pages::default() };
+            *pages = CachedPages { at, ..CachedPages::default() };
         }
         let before = pages.pages.insert(key, (result.clone(), Instant::now()));
         pages.bytes = pages.bytes + more - before.map_or(0, |(before, _)| before.len() + EACH);
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, CachedPages> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_kept_until_the_catalogue_changes() {
+    fn a_page_is_kept_until_the_catalog_changes() {
         let cache = ListCache::default();
         cache.keep(1, Era::Modern, None, &page(3));
         assert_eq!(cache.get(1, Era::Modern, None), Some(page(3)));

@@ -16,15 +16,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
-use tollhouse_base::aside::aside;
-use tollhouse_front::{Code, Fault, Places, peer};
-use tollhouse_telemetry::counted::MCP_REQUESTS;
+use tollhouse_base::offload::run_blocking;
+use tollhouse_front::{ApiError, Code, Places, peer};
+use tollhouse_telemetry::counters::MCP_REQUESTS;
 
 use super::{
-    accept::Accepted,
+    accepted_forms::AcceptedForms,
     cancel::{MAX_ID, is_long},
-    direct::agreed,
-    front::Front,
+    fast_path::agreed,
+    front::McpFront,
     refusal::of_message,
     revision::{Era, era, is_json, sole},
 };
@@ -51,45 +51,46 @@ struct Message {
 #[derive(Deserialize)]
 struct Params {
     #[serde(default)]
-    notifications: Wanted,
+    notifications: ListenFilter,
     #[serde(rename = "_meta")]
     meta: JsonObject,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Wanted {
+struct ListenFilter {
     tools_list_changed: Option<bool>,
 }
 
 /// Answers a fully valid listen request. Returns `None` for anything else.
-pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
+pub(super) async fn answer(front: &McpFront, parts: &Parts, accepted: AcceptedForms, body: &[u8]) -> Option<Response> {
     let headers = &parts.headers;
     if era(headers) != Some(Era::Modern) || sole(headers, "mcp-method") != Some(METHOD) || !is_json(headers) {
         return None;
     }
-    let message = aside(body.len(), || serde_json::from_slice::<Message>(body).ok()).await?;
+    let message = run_blocking(body.len(), || serde_json::from_slice::<Message>(body).ok()).await?;
     let Message { id, params: Params { notifications, meta }, .. } =
         Some(message).filter(|message| message.jsonrpc == "2.0" && message.method == METHOD)?;
     agreed(Era::Modern, headers, &meta, METHOD)?;
     MCP_REQUESTS.count([METHOD]);
     if is_long(&id) {
         let message = format!("the id of a request to listen has at most {MAX_ID} bytes");
-        return Some(of_message(None, Fault::bad_request(message)));
+        return Some(of_message(None, ApiError::bad_request(message)));
     }
-    if accepted == Accepted::JsonOnly {
-        let fault = Fault::new(Code::NotAcceptable, format!("`{METHOD}` is answered with `text/event-stream`, which `Accept` leaves out"));
+    if accepted == AcceptedForms::JsonOnly {
+        let fault =
+            ApiError::new(Code::NotAcceptable, format!("`{METHOD}` is answered with `text/event-stream`, which `Accept` leaves out"));
         return Some(of_message(Some(id), fault));
     }
     let shared = &front.services.shared;
     let (streams, address) = (front.listeners.places(), peer(&parts.extensions));
-    let places = match Places::take(streams, &shared.intake, address, "streams that listen", CROWDED) {
-        Ok(places) => places,
+    let permits = match Places::take(streams, &shared.intake, address, "streams that listen", CROWDED) {
+        Ok(permits) => permits,
         Err(fault) => return Some(of_message(Some(id), fault)),
     };
     let tools = notifications.tools_list_changed == Some(true);
     let changed = tools.then(|| front.listeners.follow());
-    let listening = Listening::new(&id, changed, shared.shutdown.token(), places);
+    let listening = ListenStream::new(&id, changed, shared.shutdown.token(), permits);
     let events = stream::unfold(listening, |mut listening| async {
         let event = listening.next().await?;
         Some((Ok::<_, Infallible>(event), listening))
@@ -103,29 +104,29 @@ pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, bod
 }
 
 /// An open stream.
-struct Listening {
+struct ListenStream {
     begins: Option<Bytes>,
     changed: Option<watch::Receiver<()>>,
-    told: Bytes,
+    announced: Bytes,
     ends: Option<Bytes>,
     ending: CancellationToken,
     _places: Places,
 }
 
-impl Listening {
-    fn new(id: &RequestId, changed: Option<watch::Receiver<()>>, ending: CancellationToken, places: Places) -> Self {
-        let honoured = if changed.is_some() { json!({ "toolsListChanged": true }) } else { json!({}) };
+impl ListenStream {
+    fn new(id: &RequestId, changed: Option<watch::Receiver<()>>, ending: CancellationToken, permits: Places) -> Self {
+        let honored = if changed.is_some() { json!({ "toolsListChanged": true }) } else { json!({}) };
         let meta = json!({ SUBSCRIPTION: id });
         let notification = |method: &str, params: Value| event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
-        let acknowledged = json!({ "notifications": honoured, "_meta": meta });
+        let acknowledged = json!({ "notifications": honored, "_meta": meta });
         let result = SubscriptionsListenResult::complete(id.clone());
         Self {
             begins: Some(notification("notifications/subscriptions/acknowledged", acknowledged)),
             changed,
-            told: notification("notifications/tools/list_changed", json!({ "_meta": meta })),
+            announced: notification("notifications/tools/list_changed", json!({ "_meta": meta })),
             ends: Some(event(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))),
             ending,
-            _places: places,
+            _places: permits,
         }
     }
 
@@ -144,7 +145,7 @@ impl Listening {
         tokio::select! {
             biased;
             () = self.ending.cancelled() => self.ends.take(),
-            changes = changed => if changes { Some(self.told.clone()) } else { self.ends.take() },
+            changes = changed => if changes { Some(self.announced.clone()) } else { self.ends.take() },
             () = sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
         }
     }

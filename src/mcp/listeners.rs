@@ -27,7 +27,7 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 /// All open streams.
 pub(super) struct Listeners {
-    places: Arc<Quota>,
+    positions: Arc<Quota>,
     parts: Vec<watch::Sender<()>>,
     next: AtomicUsize,
 }
@@ -36,17 +36,17 @@ impl Listeners {
     /// Starts the background task. Call it inside a tokio runtime.
     pub(super) fn new(settings: ListenerSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
         let listeners = Arc::new(Self {
-            places: Quota::new(Some(settings.most), Some(settings.most_of_address)),
+            positions: Quota::new(Some(settings.max), Some(settings.max_per_address)),
             parts: (0..PARTS).map(|_| watch::Sender::new(())).collect(),
             next: AtomicUsize::new(0),
         });
-        tokio::spawn(tell(Arc::downgrade(&listeners), changes));
+        tokio::spawn(notify_all(Arc::downgrade(&listeners), changes));
         listeners
     }
 
     /// Returns the slots of all streams.
     pub(super) fn places(&self) -> &Arc<Quota> {
-        &self.places
+        &self.positions
     }
 
     /// Returns a receiver that changes with each report.
@@ -56,7 +56,7 @@ impl Listeners {
 }
 
 /// Reports changes until there are no listeners. Changes in between are reported together.
-async fn tell(listeners: Weak<Listeners>, mut changes: watch::Receiver<u64>) {
+async fn notify_all(listeners: Weak<Listeners>, mut changes: watch::Receiver<u64>) {
     while changes.changed().await.is_ok() {
         let next = Instant::now() + EVERY;
         for part in 0..PARTS {
@@ -76,25 +76,25 @@ mod tests {
     use super::*;
 
     fn settings() -> ListenerSettings {
-        ListenerSettings { most: 100, most_of_address: 100 }
+        ListenerSettings { max: 100, max_per_address: 100 }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changes_of_one_second_are_told_together_and_none_is_lost() {
+    async fn changes_of_one_second_are_reported_together_and_none_is_lost() {
         let changes = watch::Sender::new(0_u64);
         let listeners = Listeners::new(settings(), changes.subscribe());
         let mut followers: Vec<_> = (0..PARTS * 3).map(|_| listeners.follow()).collect();
-        let mut told = vec![0; followers.len()];
+        let mut listed = vec![0; followers.len()];
         // Five seconds of changes.
         for _ in 0..1_000 {
             changes.send_modify(|count| *count += 1);
             sleep(Duration::from_millis(5)).await;
-            for (follower, told) in followers.iter_mut().zip(&mut told) {
-                *told += usize::from(follower.has_changed().unwrap());
+            for (follower, listed) in followers.iter_mut().zip(&mut listed) {
+                *listed += usize::from(follower.has_changed().unwrap());
                 follower.mark_unchanged();
             }
         }
-        assert!(told.iter().all(|told| (4..=6).contains(told)), "{told:?}");
+        assert!(listed.iter().all(|listed| (4..=6).contains(listed)), "{listed:?}");
         sleep(2 * EVERY).await;
         followers.iter_mut().for_each(watch::Receiver::mark_unchanged);
         changes.send_modify(|count| *count += 1);
@@ -110,7 +110,7 @@ mod tests {
         changes.send_modify(|count| *count += 1);
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
-        let told = followers.iter().filter(|follower| follower.has_changed().unwrap()).count();
-        assert!(told <= followers.len() / PARTS + 1, "{told} were told at once");
+        let reported = followers.iter().filter(|follower| follower.has_changed().unwrap()).count();
+        assert!(reported <= followers.len() / PARTS + 1, "{reported} were told at once");
     }
 }

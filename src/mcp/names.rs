@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 use tollhouse_tool::Slug;
 
 /// Maximum name of a tool, in bytes: the maximum length of a slug. Built-in names are shorter.
@@ -19,12 +19,12 @@ impl ToolName {
     /// # Errors
     ///
     /// The text is longer than any name.
-    pub(super) fn read(text: &str) -> Result<Self, Fault> {
+    pub(super) fn read(text: &str) -> Result<Self, ApiError> {
         if text.len() <= MAX_BYTES {
             return Ok(Self(text.into()));
         }
         let message = format!("no tool is called `{}…`: the name has {} bytes, limit {MAX_BYTES}", shortened(text), text.len());
-        Err(Fault::new(Code::UnknownEndpoint, message))
+        Err(ApiError::new(Code::UnknownEndpoint, message))
     }
 
     pub(super) fn as_str(&self) -> &str {

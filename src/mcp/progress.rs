@@ -18,7 +18,7 @@ pub(super) struct Notifier<'a> {
     /// Set by the first message.
     scale: Option<Scale>,
     last: f64,
-    begun: Instant,
+    started: Instant,
 }
 
 /// The unit of a call's progress. It is fixed for the call, because progress must increase with every message.
@@ -34,23 +34,23 @@ enum Scale {
 const STEP: f64 = 1e-6;
 
 impl<'a> Notifier<'a> {
-    pub(super) fn new(subscriber: &'a Subscriber<'a>, begun: Instant) -> Self {
-        Self { subscriber, scale: None, last: f64::NEG_INFINITY, begun }
+    pub(super) fn new(subscriber: &'a Subscriber<'a>, started: Instant) -> Self {
+        Self { subscriber, scale: None, last: f64::NEG_INFINITY, started }
     }
 
-    pub(super) async fn tell(&mut self, message: String, fraction: Option<f64>) {
+    pub(super) async fn notify(&mut self, message: String, fraction: Option<f64>) {
         let scale = *self.scale.get_or_insert(if fraction.is_some() { Scale::Fractions } else { Scale::Seconds });
         let (progress, total) = match scale {
             Scale::Fractions => (fraction.unwrap_or(0.0), Some(1.0)),
             Scale::Seconds => {
-                let elapsed = (self.begun.elapsed().as_secs_f64() * 1e3).round() / 1e3;
+                let elapsed = (self.started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
                 (elapsed, fraction.filter(|fraction| *fraction > 0.0).map(|fraction| elapsed / fraction))
             }
         };
         self.last = progress.max(self.last + STEP);
-        let mut told = ProgressNotificationParam::new(self.subscriber.token.clone(), self.last).with_message(message);
-        told.total = total;
+        let mut reported = ProgressNotificationParam::new(self.subscriber.token.clone(), self.last).with_message(message);
+        reported.total = total;
         // The call continues without its reader, because the payment may be settling.
-        _ = self.subscriber.peer.notify_progress(told).await;
+        _ = self.subscriber.peer.notify_progress(reported).await;
     }
 }

@@ -9,7 +9,7 @@ use axum::{
 };
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
 use serde_json::Value;
-use tollhouse_front::{Code, Fault, Wording, code_of};
+use tollhouse_front::{ApiError, Code, ErrorWording, code_of};
 
 use super::unpayable;
 
@@ -18,8 +18,12 @@ pub(super) const PATH: &str = "/ai/mcp";
 
 /// Returns the error format at [`PATH`].
 #[must_use]
-pub fn wording() -> Wording {
-    Wording { covers: |path| path == PATH, told: Arc::new(|_| Box::new(|response| Box::pin(spoken(response)))), others_may_read: true }
+pub fn wording() -> ErrorWording {
+    ErrorWording {
+        covers: |path| path == PATH,
+        writer: Arc::new(|_| Box::new(|response| Box::pin(on_wire(response)))),
+        others_may_read: true,
+    }
 }
 
 /// Maximum bytes of an envelope.
@@ -27,7 +31,7 @@ const MAX_ENVELOPE: usize = 64 << 10;
 
 /// Converts a response of [`PATH`]. The envelope of an error becomes the data of a JSON-RPC error. Status and headers
 /// stay.
-async fn spoken(response: Response) -> Response {
+async fn on_wire(response: Response) -> Response {
     let Some(code) = code_of(&response) else { return response };
     let (mut head, body) = response.into_parts();
     let envelope = axum::body::to_bytes(body, MAX_ENVELOPE).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
@@ -36,17 +40,17 @@ async fn spoken(response: Response) -> Response {
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // The message was not parsed, so its id is unknown.
-    let told = refusal(head.status, None, ErrorData::new(number(code), message, Some(error)));
-    Response::from_parts(head, told.into_body())
+    let reported = refusal(head.status, None, ErrorData::new(number(code), message, Some(error)));
+    Response::from_parts(head, reported.into_body())
 }
 
 /// Converts an API error to a JSON-RPC error with the envelope as data.
-pub(super) fn told(fault: &Fault) -> ErrorData {
-    told_as(number(fault.code()), fault)
+pub(super) fn error_data(fault: &ApiError) -> ErrorData {
+    error_data_as(number(fault.code()), fault)
 }
 
 /// Converts an API error for which JSON-RPC or MCP defines a specific code.
-pub(super) fn told_as(number: ErrorCode, fault: &Fault) -> ErrorData {
+pub(super) fn error_data_as(number: ErrorCode, fault: &ApiError) -> ErrorData {
     ErrorData::new(number, unpayable::words(fault.message()).into_owned(), Some(fault.error()))
 }
 
@@ -54,8 +58,8 @@ pub(super) fn told_as(number: ErrorCode, fault: &Fault) -> ErrorData {
 const REPEATED: usize = 64;
 
 /// Returns the error for a method that does not exist, or not in the revision of the request.
-pub(super) fn no_method(method: &str) -> Fault {
-    Fault::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>()))
+pub(super) fn no_method(method: &str) -> ApiError {
+    ApiError::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>()))
 }
 
 /// Returns the JSON-RPC code of an API error. For unknown names, MCP specifies "invalid params".
@@ -72,13 +76,13 @@ pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorDat
     (status, axum::Json(JsonRpcError::new(id, error))).into_response()
 }
 
-/// Returns the error response to a message with this id, with HTTP headers such as `Retry-After`.
-pub(super) fn of_message(id: Option<RequestId>, fault: Fault) -> Response {
-    let error = told(&fault);
+/// Returns the error response to a message with this id, with HTTP headers such as `PollBackoff-After`.
+pub(super) fn of_message(id: Option<RequestId>, fault: ApiError) -> Response {
+    let error = error_data(&fault);
     let (head, _) = fault.into_response().into_parts();
     let mut response = refusal(head.status, id, error);
-    let said = head.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
-    response.headers_mut().extend(said.filter(|(name, _)| *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH));
+    let message = head.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+    response.headers_mut().extend(message.filter(|(name, _)| *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH));
     response
 }
 
@@ -89,7 +93,7 @@ pub(super) async fn completed(response: Response) -> Response {
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let mut message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let Some(text) = message["error"]["message"].as_str() else { return Response::from_parts(head, Body::from(body)) };
-    let mut envelope = Fault::new(code_by(head.status), text).error();
+    let mut envelope = ApiError::new(code_by(head.status), text).error();
     if let (Value::Object(members), Value::Object(data)) = (&mut envelope, message["error"]["data"].take()) {
         members.extend(data);
     }

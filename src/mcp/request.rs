@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use rmcp::model::{MetaObject, RequestId as MessageId};
 use tokio_util::sync::CancellationToken;
 use tollhouse_call::RequestHead;
-use tollhouse_catalog::Live;
+use tollhouse_catalog::LiveEndpoint;
 
 use super::{progress::Subscriber, revision::Era};
 
@@ -23,12 +23,12 @@ pub(super) struct CallRequest<'a> {
     /// The client that gets progress, if any.
     pub(super) subscriber: Option<Subscriber<'a>>,
     /// Canceled when the caller disconnects. `None` if the future is dropped then.
-    pub(super) gone: Option<&'a CancellationToken>,
+    pub(super) caller_gone: Option<&'a CancellationToken>,
 }
 
 impl CallRequest<'_> {
     /// Returns the request data for the handler. It is the same as over HTTP, so that handlers need not know about MCP.
-    pub(super) fn head(&self, live: &Live) -> RequestHead {
+    pub(super) fn head(&self, live: &LiveEndpoint) -> RequestHead {
         let traced = |name: &'static str| Some((name, self.meta.get(name)?.as_str()?.to_owned()));
         let mut headers = RequestHead::shown(&self.parts.headers);
         headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));

@@ -21,9 +21,9 @@ pub(super) fn era(headers: &HeaderMap) -> Option<Era> {
     if !headers.contains_key("mcp-protocol-version") {
         return Some(Era::Legacy);
     }
-    let asked = sole(headers, "mcp-protocol-version")?;
-    let known = VERSIONS.iter().any(|version| version.as_str() == asked);
-    known.then(|| if asked == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
+    let request = sole(headers, "mcp-protocol-version")?;
+    let known = VERSIONS.iter().any(|version| version.as_str() == request);
+    known.then(|| if request == ProtocolVersion::V_2026_07_28.as_str() { Era::Modern } else { Era::Legacy })
 }
 
 /// Returns the value of a header that occurs exactly once.

@@ -21,28 +21,28 @@ use rmcp::{
 };
 use serde_json::{Value, value::to_raw_value};
 use tollhouse_base::{
-    aside::aside,
+    deserialize_error::{self, DeserializeError},
     id::RequestId,
-    misfit::{self, Misfit},
+    offload::run_blocking,
 };
-use tollhouse_front::{Code, Fault, REQUEST, peer};
+use tollhouse_front::{ApiError, Code, REQUEST, peer};
 use tollhouse_store::StoreError;
-use tollhouse_telemetry::counted::MCP_REQUESTS;
+use tollhouse_telemetry::counters::MCP_REQUESTS;
 
 use super::{
-    accept::{JsonOnly, Sent},
+    accepted_forms::{JsonOnly, RawMessage},
     arguments::Arguments,
-    beside::Beside,
     call,
-    direct::has_cursor,
     extension::{self, EXTENSION},
-    front::{Front, NAME, VERSION},
-    narrowed::Narrowed,
+    fast_path::has_cursor,
+    front::{McpFront, NAME, VERSION},
     progress::Subscriber,
-    refusal::{self, told_as},
+    raw_result::RawResultSlot,
+    refusal::{self, error_data_as},
     request::CallRequest,
     revision::{Era, VERSIONS},
     services::Services,
+    tool_filter::ToolFilter,
     tools,
 };
 
@@ -58,13 +58,13 @@ const KNOWN_METHODS: &[&str] =
 
 /// The server of the host. Cloning it is cheap.
 #[derive(Clone)]
-pub(super) struct Server {
-    pub(super) front: Arc<Front>,
+pub(super) struct McpServer {
+    pub(super) front: Arc<McpFront>,
 }
 
-impl Server {
+impl McpServer {
     pub(super) fn new(services: Services) -> Self {
-        Self { front: Arc::new(Front::new(services)) }
+        Self { front: Arc::new(McpFront::new(services)) }
     }
 }
 
@@ -73,8 +73,8 @@ fn modern(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Returns the tool filter in the URL of a request.
-fn narrowed(context: &RequestContext<RoleServer>) -> Narrowed {
-    parts(context).map_or(Narrowed::NOT, Narrowed::of)
+fn narrowed(context: &RequestContext<RoleServer>) -> ToolFilter {
+    parts(context).map_or(ToolFilter::NOT, ToolFilter::of)
 }
 
 /// Returns the HTTP request, which the transport has attached.
@@ -83,11 +83,11 @@ fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
 }
 
 /// Returns a method error with the id of its request.
-fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &Fault) -> ErrorData {
-    let told = || told_as(number, fault);
+fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &ApiError) -> ErrorData {
+    let describe = || error_data_as(number, fault);
     match parts(context).and_then(|parts| parts.extensions.get::<RequestId>()) {
-        Some(id) => REQUEST.sync_scope(id.clone(), told),
-        None => told(),
+        Some(id) => REQUEST.sync_scope(id.clone(), describe),
+        None => describe(),
     }
 }
 
@@ -96,30 +96,32 @@ fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
 }
 
 fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {
-    refused(context, ErrorCode::INVALID_PARAMS, &Fault::new(Code::NotFound, "no task has this id"))
+    refused(context, ErrorCode::INVALID_PARAMS, &ApiError::new(Code::NotFound, "no task has this id"))
 }
 
 /// Returns why the parameters of a known method are invalid.
-fn misread(request: &CustomRequest) -> Fault {
+fn misread(request: &CustomRequest) -> ApiError {
     let none = Value::Null;
     let params = request.params.as_ref().unwrap_or(&none);
     let misfit = match (request.method.as_str(), params) {
-        (_, Value::Null) => Some(Misfit { pointer: String::new(), message: "they are missing".to_owned() }),
-        ("initialize", _) => misfit::json::<InitializeRequestParams>(params).err(),
-        ("tools/call", _) => misfit::json::<CallToolRequestParams>(params).err(),
-        ("tools/list", _) => misfit::json::<PaginatedRequestParams>(params).err(),
-        ("tasks/get", _) => misfit::json::<GetTaskParams>(params).err(),
-        ("tasks/update", _) => misfit::json::<UpdateTaskParams>(params).err(),
-        ("tasks/cancel", _) => misfit::json::<CancelTaskParams>(params).err(),
-        ("subscriptions/listen", _) => misfit::json::<SubscriptionsListenRequestParams>(params).err(),
+        (_, Value::Null) => Some(DeserializeError { pointer: String::new(), message: "they are missing".to_owned() }),
+        ("initialize", _) => deserialize_error::json::<InitializeRequestParams>(params).err(),
+        ("tools/call", _) => deserialize_error::json::<CallToolRequestParams>(params).err(),
+        ("tools/list", _) => deserialize_error::json::<PaginatedRequestParams>(params).err(),
+        ("tasks/get", _) => deserialize_error::json::<GetTaskParams>(params).err(),
+        ("tasks/update", _) => deserialize_error::json::<UpdateTaskParams>(params).err(),
+        ("tasks/cancel", _) => deserialize_error::json::<CancelTaskParams>(params).err(),
+        ("subscriptions/listen", _) => deserialize_error::json::<SubscriptionsListenRequestParams>(params).err(),
         _ => None,
     };
     let method = &request.method;
     match misfit {
-        Some(Misfit { pointer, message }) => {
-            Fault::invalid(Code::InvalidRequest, format!("the params of `{method}` do not read: {message}"), &format!("/params{pointer}"))
-        }
-        None => Fault::bad_request(format!("the params of `{method}` do not read")),
+        Some(DeserializeError { pointer, message }) => ApiError::invalid(
+            Code::InvalidRequest,
+            format!("the params of `{method}` do not read: {message}"),
+            &format!("/params{pointer}"),
+        ),
+        None => ApiError::bad_request(format!("the params of `{method}` do not read")),
     }
 }
 
@@ -127,7 +129,7 @@ fn unavailable(context: &RequestContext<RoleServer>, error: StoreError) -> Error
     refused(context, ErrorCode::INTERNAL_ERROR, &error.into())
 }
 
-impl ServerHandler for Server {
+impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().enable_tasks();
         let mut capabilities = capabilities.build();
@@ -177,7 +179,7 @@ impl ServerHandler for Server {
         MCP_REQUESTS.count(["tools/list"]);
         let cursor = request.and_then(|request| request.cursor);
         let unread =
-            cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
+            cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|RawMessage(body)| has_cursor(body));
         let address = parts(&context).map(|parts| peer(&parts.extensions));
         let limits = &self.front.services.shared.limits;
         let turn = limits.turn(address.unwrap_or(NOBODY)).await.map_err(|fault| refused(&context, ErrorCode::INVALID_REQUEST, &fault))?;
@@ -188,12 +190,12 @@ impl ServerHandler for Server {
                 .await
                 .map_err(|error| unavailable(&context, error))?,
         };
-        let wrong = || Fault::bad_request("`cursor` is not one that this server gave");
+        let wrong = || ApiError::bad_request("`cursor` is not one that this server gave");
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
-        let mut result = page.told(&self.front, era);
+        let mut result = page.list_result(&self.front, era);
         let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
-        result.tools = aside(bytes, || turn.work(|| page.tools.iter().map(|listed| listed.tool(era)).collect())).await;
+        result.tools = run_blocking(bytes, || turn.work(|| page.tools.iter().map(|listed| listed.tool(era)).collect())).await;
         Ok(result)
     }
 
@@ -206,7 +208,7 @@ impl ServerHandler for Server {
         let extension = client.as_ref().is_some_and(extension::declared);
         let streams = parts.extensions.get::<JsonOnly>().is_none();
         let token = context.meta.get_progress_token().filter(|_| streams);
-        let asked = CallRequest {
+        let query = CallRequest {
             id: &context.id,
             name: &request.name,
             meta: &context.meta,
@@ -214,33 +216,33 @@ impl ServerHandler for Server {
             era,
             takes_tasks: client.is_some_and(|client| client.supports_tasks()),
             subscriber: token.map(|token| Subscriber { peer: &context.peer, token }),
-            gone: Some(&context.ct),
+            caller_gone: Some(&context.ct),
         };
         let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
-        let sent = parts.extensions.get().map(|Sent(body)| body);
+        let sent = parts.extensions.get().map(|RawMessage(body)| body);
         let arguments = Arguments::of(sent, request.arguments).await;
-        let told = REQUEST.scope(id, call::perform(&self.front, asked, arguments)).await?;
-        if let CallToolResponse::Complete(_) = told.response
-            && let Some(beside) = parts.extensions.get::<Beside>()
+        let answer = REQUEST.scope(id, call::perform(&self.front, query, arguments)).await?;
+        if let CallToolResponse::Complete(_) = answer.response
+            && let Some(alongside) = parts.extensions.get::<RawResultSlot>()
         {
-            let (bytes, written) = (told.bytes(), told.written(era, extension));
-            beside.set(aside(bytes, || to_raw_value(&written)).await.expect("results have text keys"));
+            let (bytes, written) = (answer.bytes(), answer.written(era, extension));
+            alongside.set(run_blocking(bytes, || to_raw_value(&written)).await.expect("results have text keys"));
             return Ok(CallToolResult::success(vec![]).into());
         }
-        Ok(told.response)
+        Ok(answer.response)
     }
 
     async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
         MCP_REQUESTS.count(["tasks/get"]);
         let found = self.front.tasks.get(&request.task_id).await;
-        let mut looked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
-        self.front.sign(&mut looked.task.meta);
-        if let Some(beside) = parts(&context).and_then(|parts| parts.extensions.get::<Beside>())
-            && let Some(written) = looked.written()
+        let mut checked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
+        self.front.sign(&mut checked.task.meta);
+        if let Some(alongside) = parts(&context).and_then(|parts| parts.extensions.get::<RawResultSlot>())
+            && let Some(written) = checked.written()
         {
-            beside.set(written);
+            alongside.set(written);
         }
-        Ok(looked.task)
+        Ok(checked.task)
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
@@ -278,8 +280,8 @@ impl ServerHandler for Server {
 
     async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
         MCP_REQUESTS.count(["other"]);
-        let gone = request.method == "initialize" && modern(&context);
-        if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
+        let removed = request.method == "initialize" && modern(&context);
+        if KNOWN_METHODS.contains(&request.method.as_str()) && !removed {
             let fault = misread(&request);
             return Err(refused(&context, ErrorCode::INVALID_PARAMS, &fault));
         }

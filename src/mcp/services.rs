@@ -5,19 +5,19 @@ use std::sync::Arc;
 use tollhouse_base::clock::Clock;
 use tollhouse_call::{Calls, QuoteDesk, Receipts};
 use tollhouse_catalog::Catalog;
-use tollhouse_front::Shared;
-use tollhouse_money::Gate;
+use tollhouse_front::FrontServices;
+use tollhouse_money::Payments;
 use tollhouse_replica::Replica;
 use tollhouse_store::Store;
 
-use super::settings::Mcp;
+use super::settings::McpOptions;
 
 /// The services of the MCP front end.
 pub struct Services {
     /// The state shared by all front ends.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The settings.
-    pub settings: Arc<Mcp>,
+    pub settings: Arc<McpOptions>,
     /// The catalog, which is listed.
     pub catalog: Arc<Catalog>,
     /// Performs calls.
@@ -27,7 +27,7 @@ pub struct Services {
     /// The quotes for `quote_tool`.
     pub desk: Arc<QuoteDesk>,
     /// Payments, which show how a task ended whose process is gone.
-    pub gate: Arc<Gate>,
+    pub payments: Arc<Payments>,
     /// The replicas, which run tasks.
     pub replica: Arc<Replica>,
     /// Stores tasks.

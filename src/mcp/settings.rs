@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_base::{rate::Rate, uses::Tally};
+use tollhouse_base::{gcra::Tally, rate_limit::RateLimiter};
 use tollhouse_config::{ListenerSettings, McpSettings, TaskSettings};
 use tollhouse_front::AllowedOrigins;
-use tollhouse_replica::Tallies;
+use tollhouse_replica::SharedCounts;
 use tollhouse_tool::Slug;
 
 use super::names::ToolName;
 
 /// The effective settings of the MCP front end on this host.
 #[derive(Debug)]
-pub struct Mcp {
+pub struct McpOptions {
     pub(super) origins: Arc<AllowedOrigins>,
     /// Limit of calls per address and tool.
-    pub(super) rate: Option<Arc<Rate<(IpAddr, ToolName)>>>,
+    pub(super) rate: Option<Arc<RateLimiter<(IpAddr, ToolName)>>>,
     /// Maximum messages in a batch.
     pub(super) batch: usize,
     /// Interval of progress notifications.
@@ -36,7 +36,7 @@ pub struct Mcp {
 /// The loopback names of a machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-impl Mcp {
+impl McpOptions {
     /// Computes the settings. A host on loopback accepts only loopback's names and its own, so that no web page reaches
     /// it by a name that resolves here. A host behind proxies cannot know its names, so it accepts any name unless
     /// configured.
@@ -63,7 +63,7 @@ impl Mcp {
         };
         Self {
             origins: Arc::new(AllowedOrigins::new(&hosts, origins.as_deref())),
-            rate: settings.rate_limit.map(Rate::new).map(Arc::new),
+            rate: settings.rate_limit.map(RateLimiter::new).map(Arc::new),
             batch: settings.batch,
             progress: settings.progress,
             tasks: settings.tasks,
@@ -90,14 +90,14 @@ impl Mcp {
 
     /// Returns the counters of callers that replicas share.
     #[must_use]
-    pub fn tallies(&self) -> Tallies {
+    pub fn tallies(&self) -> SharedCounts {
         self.rate.iter().map(|rate| ("mcp", Arc::clone(rate) as Arc<dyn Tally>)).collect()
     }
 
     /// Forgets callers that have been quiet, so that memory stays bounded.
-    pub fn forget_quiet(&self) {
+    pub fn prune_idle(&self) {
         if let Some(rate) = &self.rate {
-            rate.forget_quiet();
+            rate.prune_idle();
         }
     }
 }

@@ -8,10 +8,10 @@
 //! other identity. One replica runs a task, and every replica can report it. If that replica dies, the task ends as its
 //! payment did: settled, the answer is there; released, nothing was charged and nothing runs again.
 
-mod look;
+mod poll;
 mod record;
-mod told;
 mod unpaid;
+mod views;
 
 use std::{
     collections::HashMap,
@@ -28,26 +28,26 @@ use tokio_util::{
     task::TaskTracker,
 };
 use tollhouse_base::{
-    aside::aside,
     clock::{Clock, Timestamp},
+    offload::run_blocking,
 };
-use tollhouse_call::{Call, CallError, Done, Progress};
-use tollhouse_front::{Fault, Quota, Share, network};
-use tollhouse_money::{Gate, Offered, PaymentId};
+use tollhouse_call::{Call, CallError, CompletedCall, Progress};
+use tollhouse_front::{ApiError, Quota, QuotaShare, network};
+use tollhouse_money::{OfferedPayment, PaymentId, Payments};
 use tollhouse_replica::Replica;
 use tollhouse_store::{Batch, Durability, Row, Store, StoreError, update};
 
 use self::{
-    record::{Answer, Record, State, TASKS, as_object, is_id, new_id, paid_ms},
-    told::completed,
-    unpaid::{Unpaid, UnpaidTasks, Whose, bytes_of, in_memory},
+    record::{TASKS, TaskAnswer, TaskRecord, TaskState, as_object, is_id, new_id, paid_ms},
+    unpaid::{TaskOwner, UnpaidEnd, UnpaidTasks, bytes_of, in_memory},
+    views::completed,
 };
 use super::{
     answer::{self, ToolAnswer},
-    begun::Begun,
-    offer::Dialect,
-    recalls::{Recallable, Recalls},
+    dialect::Dialect,
+    remote_cancel::{Cancelable, RemoteCancels},
     services::Services,
+    started_call::StartedCall,
 };
 
 /// Delay before retrying to store the end of a task.
@@ -61,7 +61,7 @@ const SWEEPS: u32 = 10;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum time of a task beyond its handler's time limit, including waiting.
-const BESIDE: Duration = Duration::from_secs(120);
+const OVERHEAD_BYTES: Duration = Duration::from_secs(120);
 /// Maximum tries of a conditional commit. Each failure means that another commit succeeded.
 const TRIES: usize = 100;
 
@@ -69,17 +69,17 @@ const TRIES: usize = 100;
 pub(super) struct Tasks {
     store: Arc<dyn Store>,
     clock: Clock,
-    gate: Arc<Gate>,
+    payments: Arc<Payments>,
     background: TaskTracker,
     base_url: String,
     replica: Arc<Replica>,
-    recalls: Arc<Recalls>,
-    running: Mutex<HashMap<String, Running>>,
+    recalls: Arc<RemoteCancels>,
+    running: Mutex<HashMap<String, RunningTask>>,
     /// Slots of running tasks.
-    places: Arc<Quota>,
+    positions: Arc<Quota>,
     unpaid: UnpaidTasks,
     /// How long the answer of an unpaid task is kept after its end.
-    kept: Duration,
+    retention: Duration,
 }
 
 impl fmt::Debug for Tasks {
@@ -89,16 +89,16 @@ impl fmt::Debug for Tasks {
 }
 
 /// A task that this process runs.
-struct Running {
+struct RunningTask {
     cancel: CancellationToken,
     /// The latest progress message of its handler.
-    said: Option<String>,
+    progress: Option<String>,
 }
 
 /// The slot of a running task.
-pub(super) struct TaskPlace {
-    _share: Share,
-    whose: Whose,
+pub(super) struct TaskPermit {
+    _share: QuotaShare,
+    owner: TaskOwner,
     /// The call is never charged.
     is_free: bool,
     /// The time limit of its handler.
@@ -106,28 +106,28 @@ pub(super) struct TaskPlace {
 }
 
 /// The result of starting a call as a task.
-pub(super) enum Started {
+pub(super) enum TaskStart {
     Task(Box<ToolAnswer>),
     /// The call ended soon, or was rejected.
-    Ended(Result<Done, Arc<CallError>>),
+    Ended(Result<CompletedCall, Arc<CallError>>),
 }
 
 impl Tasks {
     /// Returns the tasks and starts their background work. Call it inside a tokio runtime.
-    pub(super) fn new(services: &Services, recalls: Arc<Recalls>) -> Arc<Self> {
+    pub(super) fn new(services: &Services, recalls: Arc<RemoteCancels>) -> Arc<Self> {
         let settings = services.settings.tasks;
         let tasks = Arc::new(Self {
             store: Arc::clone(&services.store),
             clock: services.clock.clone(),
-            gate: Arc::clone(&services.gate),
+            payments: Arc::clone(&services.payments),
             background: services.shared.background.clone(),
             base_url: services.base_url.clone(),
             replica: Arc::clone(&services.replica),
             recalls,
             running: Mutex::default(),
-            places: Quota::new(Some(settings.running), Some(settings.running_of_address)),
+            positions: Quota::new(Some(settings.running), Some(settings.running_of_address)),
             unpaid: UnpaidTasks::new(settings.bytes),
-            kept: settings.kept,
+            retention: settings.kept,
         });
         let weak = Arc::downgrade(&tasks);
         tokio::spawn(async move {
@@ -145,14 +145,14 @@ impl Tasks {
     }
 
     /// Takes a slot for `call` of this address. Returns `None` if none is free.
-    pub(super) fn place(&self, address: IpAddr, call: &Call) -> Option<TaskPlace> {
-        let mut share = self.places.share(address);
+    pub(super) fn place(&self, address: IpAddr, call: &Call) -> Option<TaskPermit> {
+        let mut share = self.positions.share(address);
         share.take(1).ok()?;
         let endpoint = &call.live.endpoint;
-        Some(TaskPlace {
+        Some(TaskPermit {
             _share: share,
-            whose: Whose { owner: endpoint.owner.clone(), address: network(address) },
-            is_free: endpoint.most_usd().is_zero() || matches!(call.offered, Offered::Nothing),
+            owner: TaskOwner { owner: endpoint.owner.clone(), address: network(address) },
+            is_free: endpoint.max_usd().is_zero() || matches!(call.offered, OfferedPayment::Nothing),
             wall: Duration::from_millis(endpoint.limits.wall_ms),
         })
     }
@@ -163,11 +163,16 @@ impl Tasks {
     /// # Errors
     ///
     /// Errors of the store when the task cannot be stored. The call is then canceled.
-    pub(super) async fn keep(self: &Arc<Self>, mut begun: Begun, place: TaskPlace, dialect: Dialect) -> Result<Started, StoreError> {
+    pub(super) async fn keep(
+        self: &Arc<Self>,
+        mut started: StartedCall,
+        permit: TaskPermit,
+        dialect: Dialect,
+    ) -> Result<TaskStart, StoreError> {
         let payment = tokio::select! {
             biased;
-            ended = &mut begun.performing => return Ok(Started::Ended(ended)),
-            Some(progress) = next(&mut begun.happened) => match progress {
+            ended = &mut started.run => return Ok(TaskStart::Ended(ended)),
+            Some(progress) = next(&mut started.on_progress) => match progress {
                 Progress::Accepted { payment, .. } => payment,
                 Progress::Update(_) => None,
             },
@@ -176,75 +181,76 @@ impl Tasks {
         let now = self.clock.now();
         let id = new_id()?;
         let holder = self.replica.id().to_string();
-        let ttl_ms = if place.is_free { millis(place.wall + BESIDE + self.kept) } else { paid_ms() };
-        let record = Record { holder, payment, state: State::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
+        let ttl_ms = if permit.is_free { millis(permit.wall + OVERHEAD_BYTES + self.retention) } else { paid_ms() };
+        let record =
+            TaskRecord { holder, payment, state: TaskState::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
         // The client must be able to find it at once.
-        self.running().insert(id.clone(), Running { cancel: begun.cancel.clone(), said: None });
+        self.running().insert(id.clone(), RunningTask { cancel: started.cancel.clone(), progress: None });
         let mut batch = Batch::new();
         batch.insert(&TASKS, &id, &record);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             self.running().remove(&id);
             return Err(error);
         }
-        begun.stop.take().map(DropGuard::disarm);
-        let created = CreateTaskResult::new(record.told(&id, "running".to_owned()));
+        started.stop.take().map(DropGuard::disarm);
+        let created = CreateTaskResult::new(record.task_view(&id, "running".to_owned()));
         let tasks = Arc::clone(self);
-        self.background.spawn(async move { tasks.follow(id, place, dialect, begun).await });
-        Ok(Started::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
+        self.background.spawn(async move { tasks.follow(id, permit, dialect, started).await });
+        Ok(TaskStart::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
     /// Waits for the end of a task and records its handler's progress.
-    async fn follow(&self, id: String, place: TaskPlace, dialect: Dialect, mut begun: Begun) {
+    async fn follow(&self, id: String, permit: TaskPermit, dialect: Dialect, mut started: StartedCall) {
         let ended = loop {
             tokio::select! {
                 biased;
-                ended = &mut begun.performing => break ended,
-                Some(progress) = next(&mut begun.happened) => {
-                    if let (Progress::Update(heard), Some(running)) = (progress, self.running().get_mut(&id)) {
-                        running.said = Some(heard.message);
+                ended = &mut started.run => break ended,
+                Some(progress) = next(&mut started.on_progress) => {
+                    if let (Progress::Update(received), Some(running)) = (progress, self.running().get_mut(&id)) {
+                        running.progress = Some(received.message);
                     }
                 }
             }
         };
         match ended {
-            Ok(done) if done.success && done.payment.is_some() => self.end(&id, &State::Paid, done.payment, Durability::Durable).await,
-            Ok(done) => self.end_unpaid(&id, place.whose, done).await,
+            Ok(done) if done.success && done.payment.is_some() => self.end(&id, &TaskState::Paid, done.payment, Durability::Durable).await,
+            Ok(done) => self.end_unpaid(&id, permit.owner, done).await,
             Err(error) => {
-                let state = if matches!(*error, CallError::Cancelled) { State::Cancelled } else { refused(&error, dialect) };
+                let state = if matches!(*error, CallError::Cancelled) { TaskState::Cancelled } else { refused(&error, dialect) };
                 let bytes = state.bytes();
                 self.end(&id, &state, None, Durability::Durable).await;
-                self.keep_unpaid(&id, place.whose, bytes, None).await;
+                self.keep_unpaid(&id, permit.owner, bytes, None).await;
             }
         }
         self.running().remove(&id);
     }
 
     /// Stores the end of a task whose answer is not stored with a payment.
-    async fn end_unpaid(&self, id: &str, whose: Whose, done: Done) {
+    async fn end_unpaid(&self, id: &str, owner: TaskOwner, done: CompletedCall) {
         let body = done.answer.body.len();
         if self.store.is_shared() {
-            let state = aside(body, || State::Answered(Answer::of(&done))).await;
+            let state = run_blocking(body, || TaskState::Answered(TaskAnswer::of(&done))).await;
             let bytes = state.bytes();
             self.end(id, &state, None, Durability::Buffered).await;
-            self.keep_unpaid(id, whose, bytes, None).await;
+            self.keep_unpaid(id, owner, bytes, None).await;
         } else {
             // Keep the answer before the state says that it exists.
-            self.keep_unpaid(id, whose, bytes_of(&done), Some(in_memory(&done))).await;
-            self.end(id, &State::Held, None, Durability::Buffered).await;
+            self.keep_unpaid(id, owner, bytes_of(&done), Some(in_memory(&done))).await;
+            self.end(id, &TaskState::Held, None, Durability::Buffered).await;
         }
     }
 
     /// Records the end of an unpaid task, and removes the tasks that it displaces.
-    async fn keep_unpaid(&self, id: &str, whose: Whose, bytes: usize, done: Option<Done>) {
-        let until = Timestamp(self.clock.now().0.saturating_add(millis(self.kept)));
-        let gone = self.unpaid.put(id, Unpaid { whose, bytes, until, done });
-        if let Err(error) = self.remove(&gone).await {
+    async fn keep_unpaid(&self, id: &str, owner: TaskOwner, bytes: usize, done: Option<CompletedCall>) {
+        let until = Timestamp(self.clock.now().0.saturating_add(millis(self.retention)));
+        let removed = self.unpaid.put(id, UnpaidEnd { owner, bytes, until, done });
+        if let Err(error) = self.remove(&removed).await {
             tracing::warn!(%error, "tasks that went for others stay in the store until their time is over");
         }
     }
 
     /// Stores the end of a task of this process.
-    async fn end(&self, id: &str, state: &State, payment: Option<PaymentId>, durability: Durability) {
+    async fn end(&self, id: &str, state: &TaskState, payment: Option<PaymentId>, durability: Durability) {
         for _ in 0..TRIES {
             let payment = payment.clone();
             let ending = update(&*self.store, durability, |mut tx| {
@@ -253,11 +259,11 @@ impl Tasks {
                     if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
                         let (before, now) = (row.value.clone(), self.clock.now());
                         let ttl_ms = match state {
-                            State::Paid => before.ttl_ms,
-                            _ => now.0.saturating_sub(before.created_at.0).saturating_add(millis(self.kept)),
+                            TaskState::Paid => before.ttl_ms,
+                            _ => now.0.saturating_sub(before.created_at.0).saturating_add(millis(self.retention)),
                         };
                         let payment = payment.or(before.payment.clone());
-                        tx.replace(&TASKS, &row, &Record { state: state.clone(), payment, updated_at: now, ttl_ms, ..before });
+                        tx.replace(&TASKS, &row, &TaskRecord { state: state.clone(), payment, updated_at: now, ttl_ms, ..before });
                     }
                     tx.answer::<_, StoreError>(())
                 }
@@ -283,7 +289,7 @@ impl Tasks {
         }
         let Some(row) = self.read(id).await? else { return Ok(false) };
         if row.value.state.is_working() {
-            self.recalls.tell(id).await?;
+            self.recalls.request_cancel(id).await?;
         }
         Ok(true)
     }
@@ -297,7 +303,7 @@ impl Tasks {
         Ok(self.read(id).await?.is_some())
     }
 
-    async fn read(&self, id: &str) -> Result<Option<Row<String, Record>>, StoreError> {
+    async fn read(&self, id: &str) -> Result<Option<Row<String, TaskRecord>>, StoreError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -329,12 +335,12 @@ impl Tasks {
         Ok(())
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, RunningTask>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Recallable for Tasks {
+impl Cancelable for Tasks {
     fn any(&self) -> bool {
         !self.running().is_empty()
     }
@@ -346,10 +352,10 @@ impl Recallable for Tasks {
 }
 
 /// Converts the error of a call to the state of its task.
-fn refused(error: &CallError, dialect: Dialect) -> State {
-    match answer::failed(&Fault::from(error), dialect) {
-        Ok(result) => State::Completed(completed(result.into())),
-        Err(error) => State::Failed(as_object(&error)),
+fn refused(error: &CallError, dialect: Dialect) -> TaskState {
+    match answer::failed(&ApiError::from(error), dialect) {
+        Ok(result) => TaskState::Completed(completed(result.into())),
+        Err(error) => TaskState::Failed(as_object(&error)),
     }
 }
 

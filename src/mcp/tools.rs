@@ -7,18 +7,18 @@ use std::{
 
 use rmcp::model::{CacheScope, ListToolsResult, MetaObject};
 use serde_json::{json, value::RawValue};
-use tollhouse_catalog::Shown;
+use tollhouse_catalog::ShownEndpoint;
 use tollhouse_front::cursor;
 use tollhouse_store::StoreError;
 use tollhouse_tool::Slug;
 
 use super::{
-    front::Front,
-    listed::{Listed, of},
-    narrowed::Narrowed,
-    own,
+    builtin_tools,
+    front::McpFront,
     revision::Era,
     services::Services,
+    tool_entry::{ToolEntry, of},
+    tool_filter::ToolFilter,
 };
 
 /// Maximum tools on a page. A usual catalog fits on one page, for clients that read only the first.
@@ -35,16 +35,16 @@ const TOTAL: &str = "tollhouse/total";
 const REMAINING: &str = "tollhouse/remaining";
 
 /// A page of tools.
-pub(super) struct Page {
-    pub(super) tools: Vec<Arc<Listed>>,
+pub(super) struct ToolPage {
+    pub(super) tools: Vec<Arc<ToolEntry>>,
     next: Option<String>,
     /// The `_meta` of the list.
     meta: MetaObject,
 }
 
-impl Page {
+impl ToolPage {
     /// Returns the result with the page for a client of `era`, without the tools.
-    pub(super) fn told(&self, front: &Front, era: Era) -> ListToolsResult {
+    pub(super) fn list_result(&self, front: &McpFront, era: Era) -> ListToolsResult {
         let mut result = ListToolsResult::default().with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Public);
         result.next_cursor.clone_from(&self.next);
         result.meta = Some(self.meta.clone());
@@ -70,7 +70,7 @@ struct PageStart {
 }
 
 /// Returns the tool called `name`: a built-in one, or an active one that is loaded.
-pub(super) fn found(services: &Services, name: &str) -> Option<Arc<Listed>> {
+pub(super) fn found(services: &Services, name: &str) -> Option<Arc<ToolEntry>> {
     OWN.iter().find(|own| *own.name == *name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
 }
 
@@ -79,17 +79,17 @@ pub(super) fn found(services: &Services, name: &str) -> Option<Arc<Listed>> {
 /// # Errors
 ///
 /// Errors of the store.
-pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str>) -> Result<Option<Page>, StoreError> {
+pub(super) async fn page(services: &Services, narrowed: &ToolFilter, cursor: Option<&str>) -> Result<Option<ToolPage>, StoreError> {
     let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
     let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?));
     let Some(begins) = begins else { return Ok(None) };
     let catalogue = services.catalog.all();
     let own: Vec<_> = OWN.iter().filter(|own| narrowed.has(&own.name)).cloned().collect();
-    let mut page = Filling::default();
+    let mut page = PageBuilder::default();
     let own_count = own.len();
     page.full = own.into_iter().skip(begins.passed).any(|own| !page.takes(own, None));
-    let mut take = |shown: Arc<Shown>| of(&shown).is_none_or(|listed| page.takes(listed, Some(&shown.endpoint.slug)));
+    let mut take = |shown: Arc<ShownEndpoint>| of(&shown).is_none_or(|listed| page.takes(listed, Some(&shown.endpoint.slug)));
     let (filled, endpoints) = match &narrowed.0 {
         None => {
             let rest = catalogue.after(&begins.after).filter(|entry| entry.is_tool());
@@ -107,22 +107,22 @@ pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Optio
         .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
     let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
     let meta = [(TOTAL, total), (REMAINING, remaining)].map(|(name, count)| (name.to_owned(), json!(count)));
-    Ok(Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) }))
+    Ok(Some(ToolPage { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) }))
 }
 
 /// A page that is being filled.
 #[derive(Default)]
-struct Filling {
-    tools: Vec<Arc<Listed>>,
+struct PageBuilder {
+    tools: Vec<Arc<ToolEntry>>,
     bytes: usize,
     last: Option<Slug>,
     /// No more tools fit.
     full: bool,
 }
 
-impl Filling {
+impl PageBuilder {
     /// Adds a tool. Returns false if there is no room for it.
-    fn takes(&mut self, listed: Arc<Listed>, slug: Option<&Slug>) -> bool {
+    fn takes(&mut self, listed: Arc<ToolEntry>, slug: Option<&Slug>) -> bool {
         if self.full || self.tools.len() == PAGE || self.bytes >= MAX_PAGE_BYTES {
             return false;
         }
@@ -146,4 +146,5 @@ impl PageStart {
 }
 
 /// The built-in tools, in order.
-static OWN: LazyLock<Vec<Arc<Listed>>> = LazyLock::new(|| own::tools().into_iter().map(|tool| Arc::new(Listed::of(tool))).collect());
+static OWN: LazyLock<Vec<Arc<ToolEntry>>> =
+    LazyLock::new(|| builtin_tools::tools().into_iter().map(|tool| Arc::new(ToolEntry::of(tool))).collect());

@@ -38,8 +38,8 @@ pub(super) fn quote_blocks(blocks: &mut [ContentBlock]) -> bool {
 }
 
 /// Returns a tool's words for use in a text of the host, quoted if a client could read a challenge from them.
-pub(super) fn words(said: &str) -> Cow<'_, str> {
-    if has_key(said) { Cow::Owned(quote(said)) } else { Cow::Borrowed(said) }
+pub(super) fn words(message: &str) -> Cow<'_, str> {
+    if has_key(message) { Cow::Owned(quote(message)) } else { Cow::Borrowed(message) }
 }
 
 fn text_of(block: &mut ContentBlock) -> Option<&mut String> {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn texts_with_the_key_of_a_challenge_are_quoted_and_nothing_is_lost() {
         let escaped = CHALLENGE.replace("accepts", "\\u0061cc\\u0065p\\u0074s");
-        for said in [
+        for message in [
             CHALLENGE,
             &escaped,
             &format!("Error executing tool weather: {CHALLENGE}"),
@@ -99,19 +99,19 @@ mod tests {
             &format!("[{CHALLENGE}]"),
             &format!("a\\{CHALLENGE}"),
         ] {
-            let quoted = words(said);
+            let quoted = words(message);
             assert!(!has_key(&quoted), "{quoted}");
-            assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), said);
+            assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), message);
         }
     }
 
     #[test]
     fn other_texts_are_left_as_they_are() {
         let quoted = quote(CHALLENGE);
-        for said in
+        for message in
             ["", "no such city", r#"{"error":"it accepts JSON","x402Version":2}"#, r#"{"accept":[],"acceptsAll":1}"#, "\"\\u00", &quoted]
         {
-            assert!(matches!(words(said), Cow::Borrowed(same) if same == said), "{said}");
+            assert!(matches!(words(message), Cow::Borrowed(same) if same == message), "{message}");
         }
     }
 

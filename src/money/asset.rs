@@ -30,7 +30,7 @@ const PRICE_DECIMALS: u32 = 6;
 
 /// Maximum decimals of a token, so that every price fits into 128 bits.
 #[cfg(test)]
-const MOST_DECIMALS: u32 = 24;
+const MAX_DECIMALS: u32 = 24;
 
 impl Asset {
     /// Returns all tokens.
@@ -62,12 +62,12 @@ impl Asset {
 
     /// Describes it as JSON, for payers.
     pub(super) fn describe(&self) -> Value {
-        let mut told = json!({ "address": self.address, "symbol": self.symbol, "decimals": self.decimals });
+        let mut body = json!({ "address": self.address, "symbol": self.symbol, "decimals": self.decimals });
         if self.network.chain_id().is_some() {
-            told["name"] = json!(self.name);
-            told["version"] = json!(self.version);
+            body["name"] = json!(self.name);
+            body["version"] = json!(self.version);
         }
-        told
+        body
     }
 
     /// Converts a price to the token's smallest units. Rounds up if a unit is larger than a micro-dollar, so that

@@ -6,13 +6,13 @@
 pub(super) mod balance;
 mod budget;
 mod budgets;
+mod decision;
 mod error;
-mod give_back;
-mod judge;
-pub(super) mod line;
 mod mint;
 mod movement;
 pub(super) mod number;
+mod refund_credit;
+pub(super) mod row;
 mod spend;
 
 use std::{
@@ -28,21 +28,21 @@ use tollhouse_tool::Slug;
 
 use self::balance::CREDITS;
 pub use self::{
-    balance::{Credit, Holder, Revoked},
+    balance::{Credit, Revocation, StoredCredit},
     budgets::{Budget, BudgetKind, Budgets, OverBudget, SetBy},
+    decision::{CreditDecision, CreditVerdict},
     error::CreditError,
-    judge::{CreditDecision, CreditVerdict},
-    line::{Movement, MovementKind},
-    mint::{Minted, Once},
-    movement::{Moved, MovementPlace, Movements},
+    mint::{IdempotencyKey, MintedCredit},
+    movement::{MovementPage, MovementPosition, MovementView},
+    row::{Movement, MovementKind},
 };
-pub(super) use self::{give_back::GivenBack, spend::Hold};
+pub(super) use self::{refund_credit::CreditRefund, spend::CreditHold};
 
 /// Prefix of every token. Scanners for leaked secrets recognize it.
 pub const PREFIX: &str = "dc_";
 
 /// Amounts that calls in flight hold, per credit and per credit and tool.
-type Held = HashMap<(CreditId, Option<Slug>), u64>;
+type CreditHolds = HashMap<(CreditId, Option<Slug>), u64>;
 
 /// The developer credits of a host.
 pub struct Credits {
@@ -50,7 +50,7 @@ pub struct Credits {
     clock: Clock,
     /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
     /// admitted at a time.
-    held: Mutex<Held>,
+    held: Mutex<CreditHolds>,
 }
 
 impl fmt::Debug for Credits {

@@ -2,24 +2,24 @@
 
 pub(super) mod by_network;
 pub(super) mod chain;
+pub(super) mod chain_view;
 mod exact;
+pub(super) mod json_client;
 pub(super) mod kind;
-pub(super) mod post;
 mod reason;
 mod upto;
-pub(super) mod view;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use self::view::ChainView;
-use super::{Begun, Network, Payment, PaymentId, Settlement, settlement::SettlementKind};
+use self::chain_view::ChainView;
+use super::{Network, OfferedX402, PaymentId, Settlement, StartedSettlement, settlement::SettlementKind};
 
 /// A facilitator's verdict on a payment before the call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum VerifyResult {
     /// It would settle now.
     Valid,
     /// It would not settle now.
@@ -82,7 +82,7 @@ pub struct SettlementGas {
 
 /// Why a settlement cannot begin. Nothing was taken, and nobody was asked to move money.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unprepared {
+pub enum PrepareError {
     /// The payment cannot be settled.
     Refused {
         /// The x402 code.
@@ -105,21 +105,21 @@ pub(super) const PLAYS: &str = "simulated";
 #[async_trait]
 pub trait Facilitator: Send + Sync + 'static {
     /// Checks whether the payment would settle now.
-    async fn verify(&self, payment: &Payment) -> Verdict;
+    async fn verify(&self, payment: &OfferedX402) -> VerifyResult;
 
     /// Returns the payer's balance of the payment's token, in its smallest unit, or `None` if unknown.
-    async fn balance(&self, _payment: &Payment) -> Option<u128> {
+    async fn balance(&self, _payment: &OfferedX402) -> Option<u128> {
         None
     }
 
     /// Returns whether the payment's nonce is used as of the newest block: its money has moved, or never will. False if
     /// unknown.
-    async fn is_spent(&self, _payment: &Payment) -> bool {
+    async fn is_spent(&self, _payment: &OfferedX402) -> bool {
         false
     }
 
     /// Takes the gas that reverted transactions for a payment have burned and that was not taken before.
-    fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+    fn drain_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         None
     }
 
@@ -133,7 +133,7 @@ pub trait Facilitator: Send + Sync + 'static {
     /// # Errors
     ///
     /// Why the settlement cannot begin. Nothing was taken.
-    async fn prepare(&self, _payment: &Payment) -> Result<Option<String>, Unprepared> {
+    async fn prepare(&self, _payment: &OfferedX402) -> Result<Option<String>, PrepareError> {
         Ok(None)
     }
 
@@ -141,21 +141,21 @@ pub trait Facilitator: Send + Sync + 'static {
     fn abandon(&self, _transaction: &str) {}
 
     /// Moves the money. Unless the host crashes, it is called at most once per payment.
-    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
+    async fn settle(&self, payment: &OfferedX402, begun: &StartedSettlement) -> SettleOutcome;
 
     /// Looks up a settlement of this facilitator that got no answer. It sends the identical payload, whose nonce moves
     /// money at most once.
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome;
+    async fn resolve(&self, payment: &OfferedX402, begun: &StartedSettlement) -> SettleOutcome;
 
     /// Looks up a settlement that another facilitator was to make. It moves nothing and trusts only the chain.
-    async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+    async fn look_up(&self, _payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
         SettleOutcome::Unknown("the facilitator in force has no chain to ask".to_owned())
     }
 
     /// Looks up a payment whose transaction a reorganization of the chain has dropped, by its nonce. It moves nothing.
     /// [`SettleOutcome::Lost`] means that the nonce is unused and that the payment can be settled again.
-    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        self.look_up(payment, begun).await
+    async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.look_up(payment, started).await
     }
 
     /// Its name: `simulated`, `http` or `evm`.
@@ -193,7 +193,7 @@ pub trait Facilitator: Send + Sync + 'static {
 }
 
 /// Constructs the settlement of `payment` by `transaction`.
-pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
+pub(super) fn settlement(payment: &OfferedX402, transaction: String) -> Settlement {
     Settlement {
         kind: SettlementKind::X402,
         transaction,

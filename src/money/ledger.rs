@@ -19,16 +19,16 @@ mod check;
 mod opening;
 mod posting;
 mod read;
-mod returned;
-mod sold;
+mod refund_split;
+mod sale_posting;
 
 pub(crate) use self::{account::unpaid, posting::POSTINGS};
 pub use self::{
     account::{Account, Dollars, Token, Tokens, Unit},
-    check::{Check, Found, Wrong, check},
-    opening::{Opened, open, opened},
+    check::{Check, LedgerMismatch, LedgerReport, check},
+    opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
-    read::{AccountLine, Reading, UnitLine, read},
-    returned::{Paid, Returned},
-    sold::Sold,
+    read::{AccountLine, LedgerPage, UnitLine, read},
+    refund_split::{RefundAmounts, SaleAmounts},
+    sale_posting::SoldCall,
 };

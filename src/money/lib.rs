@@ -12,7 +12,7 @@
 //!                                                    └──────────▶ unresolved: the outcome stays unknown
 //! ```
 //!
-//! [`Gate::admit`] reads an offered payment, matches it with the call's [`Terms`], looks it up, and has the
+//! [`Payments::admit`] reads an offered payment, matches it with the call's [`CallTerms`], looks it up, and has the
 //! [`Facilitator`] verify it.
 //!
 //! A `settling` record without an answer from the facilitator is looked up by sending the identical payload again.
@@ -24,23 +24,23 @@
 
 #![warn(missing_docs)]
 
-mod accept;
 mod asset;
-mod begun;
 mod binding;
-mod closing;
 mod credit;
 mod facilitator;
-mod finisher;
-mod gate;
+mod intent;
 pub mod ledger;
 mod limits;
 mod network;
-mod offered;
 pub mod payer;
+mod payment_config;
+mod payment_offer;
+mod payments;
 pub mod payout;
 mod quote;
 pub mod receipt;
+mod receipt_finisher;
+mod receipt_trait;
 pub mod refund;
 mod refusal;
 mod reorganized;
@@ -55,45 +55,45 @@ mod unresolved;
 mod x402;
 
 pub use self::{
-    accept::{Accepted, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
     asset::Asset,
-    begun::Begun,
     binding::binding,
-    closing::{Closing, ReceiptFinisher, call_succeeded},
     credit::{
-        Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, Holder, Minted, Moved, Movement,
-        MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
+        Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, IdempotencyKey, MintedCredit, Movement,
+        MovementKind, MovementPage, MovementPosition, MovementView, OverBudget, Revocation, SetBy, StoredCredit,
     },
     facilitator::{
-        BurnedGas, Facilitator, SettleOutcome, SettlementGas, Unprepared, Verdict,
+        BurnedGas, Facilitator, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
+        chain_view::{ChainError, ChainView, TokenTransfer, TxPlacement},
         kind::{
-            FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
+            FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
             ledger::{Ledger, LedgerError},
         },
-        view::{ChainError, ChainView, Placed, TokenTransfer},
     },
-    finisher::{Delivery, Finished, Finisher, News},
-    gate::{
-        Admission, Admit, BlockRange, Gate, ReconcileError, Reconciliation, Request, Resolution, ResolutionError, Seen,
-        UnresolvedSettlement,
-        answer::{Ended, object_of},
-        check_payments,
-        owed::{OwedRun, Unanswered},
-        record::{OwedPayment, PaymentState, SettlementNotice, State, StoredAnswer},
-        slowed::{Bound, Slowed},
-    },
+    intent::StartedSettlement,
     limits::{FailedRuns, GasLimits, OwedLimits},
     network::{Family, Network, checked_address},
-    offered::{CredentialLookup, CredentialObserver, CreditOffer, Offered, WireVersion},
-    quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
+    payment_config::{AcceptedToken, ConfigError, LEAST_SETTLEMENT, PaymentConfig, UNRESOLVED_AFTER},
+    payment_offer::{CredentialLookup, CredentialObserver, CreditOffer, OfferedPayment, WireVersion},
+    payments::{
+        Admission, Admit, BlockRange, PaymentRequest, Payments, ReconcileError, Reconciliation, Resolution, ResolutionError, SeenPayment,
+        UnresolvedSettlement,
+        answer::{HeldPaymentEnd, object_of},
+        check_payments,
+        owed::{OwedRun, Unanswered},
+        record::{OwedPayment, PaymentPhase, PaymentState, SettlementNotice, StoredAnswer},
+        run_limits::{RunLimit, RunLimitReached},
+    },
+    quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
+    receipt_finisher::{ReceiptContext, ReceiptFinisher, call_succeeded},
+    receipt_trait::{CommitEffects, Delivery, Finisher, SignedReceipt},
     refusal::{Refusal, SettleError},
     reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
-    route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
+    route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},
     settlement::{Evidence, Settlement, SettlementKind},
-    terms::{SignedOffers, Terms, Way},
+    terms::{CallTerms, EntryMethod, SignedOffers},
     unresolved::count_unresolved,
-    x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
+    x402::{eip3009::Authorization, offer::OfferedX402, signed::SignedPayload, svm::Transaction, wire::X402Challenge},
 };
 pub use self::{
     credit::PREFIX as CREDIT_PREFIX,

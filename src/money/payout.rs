@@ -1,6 +1,6 @@
 //! Payouts of builders' net earnings. Each receipt is in at most one payout.
 //!
-//! A payout is made by moving unpaid earnings from `Unpaid` to `PayoutReceipts`, a thousand receipts per commit. Each
+//! A payout is made by moving unpaid earnings from `UnpaidSale` to `PayoutReceipts`, a thousand receipts per commit. Each
 //! commit checks that the payout's record is unchanged, and updates it. A builder has at most one payout that is being
 //! collected (recorded in its `head`). If one was interrupted, the next request continues it.
 //!
@@ -15,10 +15,10 @@
 //! refunds of earlier sales that were owed when it began. The collecting commits maintain it, and the sealing commit
 //! sums again before it signs. No payout begins while owed refunds exceed unpaid earnings.
 
-mod agrees;
 mod by_state;
 mod collect;
 mod configure;
+mod consistency;
 mod error;
 mod packet;
 mod settings;
@@ -36,39 +36,39 @@ use tollhouse_base::{
     id::{BuilderId, PayoutId},
 };
 use tollhouse_event::{Event, Events, Kind};
-use tollhouse_store::{Direction, Durability, Ended, Entry, Store, StoreError, Table, schema, update};
+use tollhouse_store::{Direction, Durability, IndexEntry, Store, StoreError, Table, TerminatedText, schema, update};
 use tollhouse_tool::{MicroUsd, Owner};
 
 use self::states::comes_to;
 pub use self::{
-    agrees::check_packets,
     configure::SettingsDraft,
+    consistency::check_packets,
     error::PayoutError,
-    packet::{Decision, Packet, Paid, Period, Verdict},
+    packet::{CheckedDecision, Packet, PayoutAction, PayoutDecision, Period},
     settings::PayoutSettings,
-    states::Counts,
-    status::Status,
+    states::PacketCounts,
+    status::PayoutStatus,
 };
 use super::{
     Asset,
     ledger::{Cause, Dollars, Posting, unpaid},
-    receipt::Signer,
-    sale::{UNPAID, Unpaid},
+    receipt::ReceiptSigner,
+    sale::{UNPAID, UnpaidSale},
     transactions,
 };
 
-type Key = (Ended<String>, PayoutId);
+type Key = (TerminatedText<String>, PayoutId);
 
-pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose, stands]);
+pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[builder_index, stands]);
 /// Maps a payout to its builder.
 pub(crate) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
-pub(crate) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
+pub(crate) const PAYOUT_RECEIPTS: Table<(TerminatedText<PayoutId>, String), UnpaidSale> = schema::PAYOUT_RECEIPTS.holding();
 
-fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
+fn builder_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
 }
 
-fn stands((_, id): &Key, packet: &Packet) -> Option<Entry> {
+fn stands((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
 }
 
@@ -77,7 +77,7 @@ pub struct Payouts {
     store: Arc<dyn Store>,
     clock: Clock,
     events: Arc<Events>,
-    signer: Arc<Signer>,
+    signer: Arc<ReceiptSigner>,
     /// The tokens for payouts. The first is the default.
     assets: Vec<&'static Asset>,
 }
@@ -85,7 +85,7 @@ pub struct Payouts {
 /// Earnings that are not in a payout yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Waits {
+pub struct PendingPayout {
     /// The receipts' net amounts minus owed refunds.
     pub amount_usd: MicroUsd,
     /// Number of receipts, counted up to 10,000.
@@ -107,7 +107,7 @@ impl fmt::Debug for Payouts {
 impl Payouts {
     /// Constructs it. `assets` are the tokens for payouts, at least one.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, assets: Vec<&'static Asset>) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<ReceiptSigner>, assets: Vec<&'static Asset>) -> Self {
         Self { store, clock, events, signer, assets }
     }
 
@@ -128,10 +128,10 @@ impl Payouts {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn waits(&self, builder: &BuilderId) -> Result<Waits, StoreError> {
+    pub async fn waits(&self, builder: &BuilderId) -> Result<PendingPayout, StoreError> {
         let balance = unpaid(&*self.store, builder).await?;
-        let receipts = UNPAID.count(&*self.store, &UNPAID.under(&Ended(builder.clone())), MOST_COUNTED).await?;
-        Ok(Waits { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
+        let receipts = UNPAID.count(&*self.store, &UNPAID.under(&TerminatedText(builder.clone())), MOST_COUNTED).await?;
+        Ok(PendingPayout { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
     }
 
     /// Returns the payouts of `builder` before `cursor`, newest first.
@@ -156,7 +156,7 @@ impl Payouts {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn list_all(&self, status: Option<Status>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
+    pub async fn list_all(&self, status: Option<PayoutStatus>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
         let found: Vec<_> = match status {
             None => {
                 let all = PAYOUT_BUILDERS.all();
@@ -182,9 +182,9 @@ impl Payouts {
     ///
     /// Errors of the store.
     pub async fn receipts(&self, id: &PayoutId, limit: usize, cursor: Option<&str>) -> Result<Vec<(String, MicroUsd)>, StoreError> {
-        let mut range = PAYOUT_RECEIPTS.under(&Ended(id.clone()));
+        let mut range = PAYOUT_RECEIPTS.under(&TerminatedText(id.clone()));
         if let Some(cursor) = cursor {
-            range = range.after(&(Ended(id.clone()), cursor.to_owned()));
+            range = range.after(&(TerminatedText(id.clone()), cursor.to_owned()));
         }
         let rows = PAYOUT_RECEIPTS.page(&*self.store, &range, limit, Direction::Forward).await?;
         Ok(rows.into_iter().map(|row| (row.key.1, MicroUsd(row.value.net))).collect())
@@ -195,7 +195,7 @@ impl Payouts {
     /// # Errors
     ///
     /// [`PayoutError::Unknown`], [`PayoutError::WrongState`], or errors of the store.
-    pub async fn decide(&self, id: &PayoutId, verdict: &Verdict) -> Result<Packet, PayoutError> {
+    pub async fn decide(&self, id: &PayoutId, verdict: &PayoutDecision) -> Result<Packet, PayoutError> {
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
         let (packet, event) = update(&*self.store, Durability::Durable, |mut tx| async move {
@@ -203,14 +203,14 @@ impl Payouts {
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
             let mut event = self.event(verdict.kind(), &packet);
-            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == Status::Paid)
+            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == PayoutStatus::Paid)
                 && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
             {
                 event.data["transactionAlsoFor"] = json!(other);
             }
             comes_to(&mut tx, Some(row.value.status), &packet).await?;
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
-            if packet.status == Status::Paid {
+            if packet.status == PayoutStatus::Paid {
                 let posting = Posting::new(Cause::PaidOut(id.clone()), packet.updated_at);
                 tx.append(posting.dollars(Dollars::Packet(id.clone()), Dollars::PaidOut, packet.amount()).stored());
             }
@@ -247,8 +247,8 @@ impl Payouts {
 }
 
 /// Returns the prefix of a builder's payout keys: the id without the prefix of all builder ids.
-fn of(builder: &BuilderId) -> Ended<String> {
-    Ended(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
+fn of(builder: &BuilderId) -> TerminatedText<String> {
+    TerminatedText(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
 }
 
 pub(crate) fn key(builder: &BuilderId, id: &PayoutId) -> Key {

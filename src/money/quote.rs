@@ -7,18 +7,18 @@
 //! A quote belongs to one tool and fixes only the price. All other terms are the tool's current ones: a call runs the
 //! current version, and the payment goes to the configured address.
 
+mod document;
 mod id;
 mod keys;
-mod told;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_tool::MicroUsd;
 
-use self::{id::Said, keys::Remembered};
-pub use self::{keys::QuoteKey, told::QuoteDocument};
-use super::Terms;
+pub use self::{document::QuoteDocument, keys::QuoteKey};
+use self::{id::QuoteClaims, keys::QuoteKeyring};
+use super::CallTerms;
 
 /// Returns the keys that quote ids may be made with, the current one first.
 pub type QuoteKeys = Box<dyn Fn() -> Vec<QuoteKey> + Send + Sync>;
@@ -26,7 +26,7 @@ pub type QuoteKeys = Box<dyn Fn() -> Vec<QuoteKey> + Send + Sync>;
 /// Makes and verifies quotes.
 pub struct Quotes {
     keys: QuoteKeys,
-    remembered: Remembered,
+    remembered: QuoteKeyring,
     lifetime: Duration,
     clock: Clock,
 }
@@ -58,9 +58,9 @@ pub enum QuoteRefusal {
 
 /// The terms of a call, and the quote that they are based on.
 #[derive(Debug, Clone)]
-pub struct Quoted {
+pub struct QuotedTerms {
     /// The terms with the price to pay.
-    pub terms: Arc<Terms>,
+    pub terms: Arc<CallTerms>,
     /// The quote's id, or `None` if none was named.
     pub id: Option<String>,
 }
@@ -75,16 +75,16 @@ impl Quotes {
     /// Constructs quotes that are valid for `lifetime`. Quotes of a removed key stay valid until they expire.
     #[must_use]
     pub fn new(keys: QuoteKeys, lifetime: Duration, clock: Clock) -> Self {
-        Self { keys, remembered: Remembered::default(), lifetime, clock }
+        Self { keys, remembered: QuoteKeyring::default(), lifetime, clock }
     }
 
     /// Makes a quote for the current `terms`.
     #[must_use]
-    pub fn make(&self, terms: &Terms) -> Quote {
+    pub fn make(&self, terms: &CallTerms) -> Quote {
         let created_at = self.clock.now();
         let expires_at = created_at.plus(self.lifetime);
-        let said = Said { endpoint: terms.endpoint_id.clone(), price: terms.price, metered: terms.metered, expires_at };
-        Quote { id: said.written(&self.keys(created_at)[0]), price: terms.price, created_at, expires_at }
+        let message = QuoteClaims { endpoint: terms.endpoint_id.clone(), price: terms.price, metered: terms.metered, expires_at };
+        Quote { id: message.written(&self.keys(created_at)[0]), price: terms.price, created_at, expires_at }
     }
 
     /// Applies a named quote to a tool's current `terms`. Free tools ignore quotes. If a maximum was quoted and the
@@ -93,11 +93,11 @@ impl Quotes {
     /// # Errors
     ///
     /// Why the quote is not accepted.
-    pub fn under(&self, terms: &Arc<Terms>, named: Option<&str>) -> Result<Quoted, QuoteRefusal> {
-        let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(Quoted { terms: Arc::clone(terms), id: None }) };
+    pub fn under(&self, terms: &Arc<CallTerms>, named: Option<&str>) -> Result<QuotedTerms, QuoteRefusal> {
+        let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(QuotedTerms { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();
         let keys = self.keys(now);
-        let Said { endpoint, price, metered, expires_at } = id::read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
+        let QuoteClaims { endpoint, price, metered, expires_at } = id::read(id, &keys).ok_or(QuoteRefusal::Unknown)?;
         if endpoint != terms.endpoint_id {
             return Err(QuoteRefusal::OtherTool);
         }
@@ -105,8 +105,8 @@ impl Quotes {
             return Err(QuoteRefusal::Expired { at: expires_at });
         }
         let price = if metered && !terms.metered { price.min(terms.price) } else { price };
-        let quoted = Terms { price, ..Terms::clone(terms) };
-        Ok(Quoted { terms: Arc::new(quoted), id: Some(id.to_owned()) })
+        let quoted = CallTerms { price, ..CallTerms::clone(terms) };
+        Ok(QuotedTerms { terms: Arc::new(quoted), id: Some(id.to_owned()) })
     }
 
     fn keys(&self, now: Timestamp) -> Vec<QuoteKey> {

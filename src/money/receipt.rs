@@ -1,8 +1,8 @@
 //! Receipts: signed records of payment, run and answer that anyone can verify offline.
 //!
-//! A [`Record`] is the complete, unsigned receipt. A [`Signed`] is a record with a compact JWS over its RFC 8785
+//! A [`UnsignedReceipt`] is the complete, unsigned receipt. A [`Receipt`] is a record with a compact JWS over its RFC 8785
 //! canonical JSON. Receipts of paid calls are signed once the money has moved, and stored signed. Those of free calls
-//! are stored as records and signed when fetched ([`Signer::present`]): Ed25519 signs deterministically, and few are
+//! are stored as records and signed when fetched ([`ReceiptSigner::present`]): Ed25519 signs deterministically, and few are
 //! ever fetched. They expire ([`FreeReceipts`]); receipts of paid calls are kept.
 //!
 //! A receipt of an x402 payment also contains the receipt of x402's offer-receipt extension, signed by the same key and
@@ -20,18 +20,18 @@ mod published;
 mod record;
 #[cfg(test)]
 mod samples;
-mod short;
+mod stored;
 mod verify;
 
-pub use draft::{Draft, Kind, Payment, Transfer};
+pub use draft::{PaymentKind, ReceiptDraft, ReceiptPayment, SettledTransfer};
 pub use free::{FreeReceiptSettings, FreeReceipts};
 pub(crate) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
-pub use key::{KeyError, Signer};
+pub use key::{KeyError, ReceiptSigner};
 pub use offer::{OfferFormat, OfferReceipt};
 pub use published::PublishedKeys;
 pub(crate) use record::{RECEIPTS, is_free};
-pub use record::{Record, Signed, newest_at, paid, shortened};
-pub use short::Stored;
-pub use verify::{Part, Verified, VerifyError, verify};
+pub use record::{Receipt, UnsignedReceipt, newest_at, paid, shortened};
+pub use stored::StoredReceipt;
+pub use verify::{SignaturePart, VerifiedReceipt, VerifyError, verify};

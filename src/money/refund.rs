@@ -11,7 +11,7 @@
 //! debt that later sales pay.
 
 mod error;
-mod give;
+mod issue;
 
 use std::{fmt, sync::Arc};
 
@@ -27,18 +27,18 @@ use tollhouse_tool::MicroUsd;
 
 pub use self::{
     error::RefundError,
-    give::{Given, Refunding},
+    issue::{IssuedRefund, RefundRequest},
 };
 use super::sale::Sales;
 
-pub(crate) const REFUNDS: Table<ReceiptId, Refunded> = schema::REFUNDS.holding();
+pub(crate) const REFUNDS: Table<ReceiptId, RefundedTotal> = schema::REFUNDS.holding();
 /// Micro-dollars of refunds that a builder owes and that no payout has withheld yet.
 pub(crate) const REFUNDS_OWED: Counter<BuilderId> = schema::REFUNDS_OWED.counting();
-tollhouse_store::json_values!(Refunded);
+tollhouse_store::json_values!(RefundedTotal);
 
 /// The refunds of a receipt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refunded {
+pub struct RefundedTotal {
     /// The refunds, oldest first.
     pub refunds: Vec<Refund>,
 }
@@ -62,7 +62,7 @@ pub struct Refund {
     pub reason: Option<String>,
 }
 
-impl Refunded {
+impl RefundedTotal {
     /// Returns the sum of all refunds.
     #[must_use]
     pub fn sum(&self) -> MicroUsd {
@@ -108,7 +108,7 @@ impl Refunds {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn of(&self, receipt: &ReceiptId) -> Result<Refunded, StoreError> {
+    pub async fn of(&self, receipt: &ReceiptId) -> Result<RefundedTotal, StoreError> {
         Ok(REFUNDS.get(&*self.store, receipt).await?.unwrap_or_default())
     }
 }

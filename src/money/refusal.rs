@@ -8,7 +8,7 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     credit::OverBudget,
-    gate::{record::SettlementNotice, slowed::Slowed},
+    payments::{record::SettlementNotice, run_limits::RunLimitReached},
 };
 
 /// Why a payment does not admit a call. Nothing was taken.
@@ -25,11 +25,11 @@ pub enum Refusal {
     Misnamed,
     #[error(
         "the authorization ends in {} s, and the tool may run for {} s and takes up to {} s to settle: sign for the `maxTimeoutSeconds` that are asked for",
-        .left.as_secs(), .wall.as_secs(), .margin.as_secs()
+        .remaining.as_secs(), .wall.as_secs(), .margin.as_secs()
     )]
-    TooShort { left: Duration, wall: Duration, margin: Duration },
+    TooShort { remaining: Duration, wall: Duration, margin: Duration },
     #[error(transparent)]
-    Slowed(#[from] Slowed),
+    Slowed(#[from] RunLimitReached),
     /// The limit for all payers together is used up.
     #[error("settlements have burned as much gas without paying as the host allows in an hour")]
     GasSpent { wait: Duration },

@@ -11,7 +11,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, Direction, Range, Store, StoreError, Table, schema};
 use tollhouse_tool::{Owner, Slug};
 
-use super::{offered::WireVersion, settlement::Settlement};
+use super::{payment_offer::WireVersion, settlement::Settlement};
 
 /// The key is network, block and receipt: see [`WatchedSettlement::key`].
 pub(crate) const WATCHED: Table<String, WatchedSettlement> = schema::WATCHED_SETTLEMENTS.holding();
@@ -20,7 +20,7 @@ pub(crate) const RESETTLED: Table<ReceiptId, ResettledSettlement> = schema::RESE
 tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement, ResettledSettlement);
 
 /// Maximum number of earlier transactions that are kept of a settlement.
-const MOST_FORMER: usize = 8;
+const MAX_FORMER: usize = 8;
 
 /// A signed payment, as far as it is needed to look it up by its nonce and to settle it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,8 @@ pub(crate) struct SignedPayment {
     pub(crate) payload: Value,
     pub(crate) requirements: Value,
     /// When its settlement began. A search of the chain starts there.
-    pub(crate) began: Timestamp,
+    #[serde(rename = "began")]
+    pub(crate) started_at: Timestamp,
 }
 
 /// A settlement whose block may still be replaced.
@@ -215,8 +216,8 @@ impl WatchedSettlement {
         let before = std::mem::replace(&mut self.transaction, transaction.to_owned());
         self.former.push(before);
         self.former.retain(|former| former != transaction);
-        let most = self.former.len().saturating_sub(MOST_FORMER);
-        self.former.drain(..most);
+        let max = self.former.len().saturating_sub(MAX_FORMER);
+        self.former.drain(..max);
     }
 }
 
@@ -257,8 +258,8 @@ pub(crate) fn watched_on(network: &str) -> Range<String> {
 /// # Errors
 ///
 /// Errors of the store.
-pub async fn count_reorganized(store: &dyn Store, most: usize) -> Result<usize, StoreError> {
-    REORGANIZED.count(store, &REORGANIZED.all(), most).await
+pub async fn count_reorganized(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
+    REORGANIZED.count(store, &REORGANIZED.all(), max).await
 }
 
 /// Returns the newest settlements undone by a reorganization, at most `limit`.

@@ -6,7 +6,7 @@
 mod amount;
 mod remote;
 mod table;
-mod way;
+mod table_routes;
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -15,11 +15,11 @@ use tollhouse_tool::MicroUsd;
 
 use super::{Asset, Network};
 
-pub use self::{remote::RemoteRoutes, way::TableRoutes};
+pub use self::{remote::RemoteRoutes, table_routes::TableRoutes};
 
 /// A payer's funds, as described by the payer. Missing fields default to those of the amount due.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Start {
+pub struct RouteStart {
     /// A network's name or CAIP-2 id, or a place such as `bank`.
     pub network: Option<String>,
     /// A token's symbol or address.
@@ -30,7 +30,7 @@ pub struct Start {
 
 /// The amount due, in a dollar token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Due {
+pub struct AmountDue {
     /// The network's CAIP-2 id.
     pub network: String,
     /// Address of the token.
@@ -45,7 +45,7 @@ pub struct Due {
     pub value: MicroUsd,
 }
 
-impl Due {
+impl AmountDue {
     /// Returns the instruction for the last step.
     fn last_action(&self) -> &'static str {
         if self.value.is_zero() { "Call it: nothing is to be paid." } else { "Sign the x402 payment with the wallet that has received it." }
@@ -63,8 +63,9 @@ impl Due {
 
 /// Returns the amount due on the payer's network, or else the first one.
 #[must_use]
-pub fn nearest<'a>(dues: &'a [Due], start: &Start) -> Option<&'a Due> {
-    let there = |due: &&Due| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
+pub fn nearest<'a>(dues: &'a [AmountDue], start: &RouteStart) -> Option<&'a AmountDue> {
+    let there =
+        |due: &&AmountDue| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
     dues.iter().find(there).or(dues.first())
 }
 
@@ -82,11 +83,11 @@ pub struct Route {
     /// The amount to spend from the payer's funds.
     pub start: Holding,
     /// The amount that arrives.
-    pub settlement: Settled,
+    pub settlement: RouteArrival,
     /// The steps before the payment, in order.
-    pub route: Way,
+    pub route: RouteSteps,
     /// The cost beyond the amount due.
-    pub estimated_cost: Cost,
+    pub estimated_cost: RouteCost,
     /// Instructions for a wallet or exchange.
     pub handoff: Handoff,
     /// Notes for people.
@@ -109,7 +110,7 @@ pub struct Holding {
 /// The amount that arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Settled {
+pub struct RouteArrival {
     /// The network's CAIP-2 id.
     pub network: String,
     /// Symbol of the token.
@@ -124,14 +125,14 @@ pub struct Settled {
 
 impl Holding {
     /// Constructs the arriving amount on a network with this name.
-    fn arrived(due: &Due, network: &str) -> Self {
+    fn arrived(due: &AmountDue, network: &str) -> Self {
         let amount = amount::decimal(due.atomic, due.decimals);
         Self { network: network.to_owned(), asset: due.symbol.to_owned(), amount, usd: due.value }
     }
 }
 
-impl From<&Due> for Settled {
-    fn from(due: &Due) -> Self {
+impl From<&AmountDue> for RouteArrival {
+    fn from(due: &AmountDue) -> Self {
         Self {
             network: due.network.clone(),
             asset: due.symbol,
@@ -144,9 +145,9 @@ impl From<&Due> for Settled {
 
 /// The steps of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Way {
+pub struct RouteSteps {
     /// The steps. Empty if there is nothing to convert.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RouteStep>,
     /// Approximate total duration in seconds.
     pub seconds: u64,
 }
@@ -154,7 +155,7 @@ pub struct Way {
 /// A step of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Step {
+pub struct RouteStep {
     /// Its number, from 1.
     pub step: usize,
     /// `buy`, `swap`, `bridge` or `withdraw`.
@@ -175,7 +176,7 @@ pub struct Step {
 /// The cost of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Cost {
+pub struct RouteCost {
     /// The cost beyond the amount due.
     pub cost_usd: MicroUsd,
     /// The cost including the amount due.
@@ -217,7 +218,7 @@ pub trait RouteProvider: std::fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// An unknown start, no route from there, or no answer from the source.
-    async fn route(&self, start: &Start, due: &Due) -> Result<Route, RouteError>;
+    async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError>;
 
     /// Returns whether it queries another service.
     fn asks(&self) -> bool;

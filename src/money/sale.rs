@@ -15,11 +15,11 @@
 //!
 //! A refund adds a row like a call, on the day of the call, so no line of a report is negative.
 
-mod agrees;
+mod consistency;
 mod fold;
 mod format;
-mod listed;
 mod report;
+mod seller_cache;
 mod sellers;
 #[cfg(test)]
 mod tests;
@@ -37,23 +37,23 @@ use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, EndpointId, ReceiptId},
 };
-use tollhouse_store::{Batch, Ended, SaleKey, Store, Table, schema};
+use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use self::listed::Listed;
+use self::seller_cache::SellerCache;
 pub use self::{
-    agrees::check_sellers,
-    report::{Detail, HostReport, Line, Report},
+    consistency::check_sellers,
+    report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
 };
 
 /// The whole price in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
 
 const SALES: Table<Key, Sale> = schema::SALES.holding();
-pub(crate) const UNPAID: Table<(Ended<BuilderId>, ReceiptId), Unpaid> = schema::UNPAID.holding();
+pub(crate) const UNPAID: Table<(TerminatedText<BuilderId>, ReceiptId), UnpaidSale> = schema::UNPAID.holding();
 
 /// The owner's share name, and the key of the row.
-type Key = (Ended<String>, SaleKey);
+type Key = (TerminatedText<String>, SaleKey);
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -77,7 +77,7 @@ impl FeeBps {
 
 /// Totals of calls and money, in micro-USD. `net` is `gross` minus `fees`, both before refunds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Totals {
+pub struct SaleTotals {
     /// Runs, succeeded and failed.
     pub calls: u64,
     /// Calls that were charged.
@@ -96,7 +96,7 @@ pub struct Totals {
     pub refunded_fees: u64,
 }
 
-impl Totals {
+impl SaleTotals {
     /// A free call.
     pub const FREE: Self = Self { calls: 1, paid_calls: 0, failed_calls: 0, gross: 0, fees: 0, net: 0, refunded: 0, refunded_fees: 0 };
     /// A failed call that was not charged.
@@ -119,18 +119,18 @@ impl Totals {
 
     /// Returns the host's fees after refunds.
     #[must_use]
-    pub fn fees_kept(&self) -> u64 {
+    pub fn fees_after_refunds(&self) -> u64 {
         self.fees.saturating_sub(self.refunded_fees)
     }
 
     /// Returns the builder's part after refunds.
     #[must_use]
-    pub fn net_kept(&self) -> u64 {
+    pub fn net_after_refunds(&self) -> u64 {
         self.net.saturating_sub(self.refunded.saturating_sub(self.refunded_fees))
     }
 }
 
-impl AddAssign for Totals {
+impl AddAssign for SaleTotals {
     fn add_assign(&mut self, other: Self) {
         for (sum, more) in [
             (&mut self.calls, other.calls),
@@ -155,13 +155,13 @@ pub struct Sale {
     /// Its slug at that time.
     pub slug: Slug,
     /// The totals to add.
-    pub totals: Totals,
+    pub totals: SaleTotals,
 }
-tollhouse_store::postcard_values!(Unpaid);
+tollhouse_store::postcard_values!(UnpaidSale);
 
 /// A builder's unpaid earnings from a receipt. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unpaid {
+pub struct UnpaidSale {
     /// The net amount in micro-USD.
     pub net: u64,
     /// When the receipt was issued, in milliseconds since 1970.
@@ -176,12 +176,12 @@ impl Sale {
     }
 }
 
-impl Unpaid {
+impl UnpaidSale {
     /// Returns the row of unpaid earnings. Empty if there is no builder or nothing to pay.
     #[must_use]
     pub fn stored(self, owner: &Owner, receipt: &ReceiptId) -> Batch {
         match owner {
-            Owner::Builder(builder) if self.net > 0 => UNPAID.put(&(Ended(builder.clone()), receipt.clone()), &self),
+            Owner::Builder(builder) if self.net > 0 => UNPAID.put(&(TerminatedText(builder.clone()), receipt.clone()), &self),
             Owner::Builder(_) | Owner::Platform => Batch::new(),
         }
     }
@@ -192,8 +192,8 @@ pub struct Sales {
     store: Arc<dyn Store>,
     /// Owners with rows that are not folded yet.
     sold: Mutex<HashSet<String>>,
-    listed: Listed,
-    some: Notify,
+    listed: SellerCache,
+    has_sales: Notify,
 }
 
 impl fmt::Debug for Sales {
@@ -206,7 +206,7 @@ impl Sales {
     /// Constructs the sales of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, sold: Mutex::default(), listed: Listed::default(), some: Notify::new() })
+        Arc::new(Self { store, sold: Mutex::default(), listed: SellerCache::default(), has_sales: Notify::new() })
     }
 
     /// Returns a sale's row for a commit, after which [`Sales::sold`] must be called. `id` makes it unique: that of a
@@ -223,7 +223,7 @@ impl Sales {
         let mut sold = self.sold_lock();
         if !sold.contains(owner.share()) {
             sold.insert(owner.share().to_owned());
-            self.some.notify_one();
+            self.has_sales.notify_one();
         }
     }
 
@@ -253,8 +253,8 @@ fn begin(day: u32) -> Timestamp {
 }
 
 /// Returns the key prefix of an owner's sales.
-fn of(share: &str) -> Ended<String> {
-    Ended(share.to_owned())
+fn of(share: &str) -> TerminatedText<String> {
+    TerminatedText(share.to_owned())
 }
 
 /// Returns the day of a row or a roll-up.

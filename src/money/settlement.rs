@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::offered::WireVersion;
+use super::payment_offer::WireVersion;
 
 /// A settled payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -19,7 +19,7 @@ pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(30);
 
 /// The price of a call of a tool's version, and the texts of its challenge.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct CallTerms {
     /// The tool that is paid for.
     pub slug: Slug,
     /// The id behind the slug.
@@ -60,11 +60,11 @@ pub struct Terms {
 pub struct SignedOffers(Mutex<Option<Signed>>);
 
 /// Minute and way of the request, the offers, and the signed offers.
-type Signed = ((u64, Way), Vec<Value>, Arc<Vec<Value>>);
+type Signed = ((u64, EntryMethod), Vec<Value>, Arc<Vec<Value>>);
 
 impl SignedOffers {
     /// Returns the cached offers for `accepts` in this minute and way, or those that `sign` makes.
-    pub(super) fn of(&self, at: (u64, Way), accepts: &[Value], sign: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
+    pub(super) fn of(&self, at: (u64, EntryMethod), accepts: &[Value], sign: impl FnOnce() -> Vec<Value>) -> Arc<Vec<Value>> {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((.., offers)) = last().as_ref().filter(|(signed, of, _)| *signed == at && of == accepts) {
             return Arc::clone(offers);
@@ -83,7 +83,7 @@ impl Clone for SignedOffers {
 
 /// A way to call a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum EntryMethod {
     /// With the input in the body.
     Post,
     /// With the input in the query.
@@ -92,7 +92,7 @@ pub enum Way {
     Mcp,
 }
 
-impl Way {
+impl EntryMethod {
     /// All ways, most common first.
     pub(super) const ALL: [Self; 3] = [Self::Post, Self::Get, Self::Mcp];
 
@@ -103,7 +103,7 @@ impl Way {
     }
 }
 
-impl Terms {
+impl CallTerms {
     /// Returns whether the payment is settled before the handler runs. This is never so for metered calls, whose price
     /// is known only afterwards.
     #[must_use]
@@ -113,10 +113,10 @@ impl Terms {
 
     /// Returns the URL for calling the tool this way. For MCP it is the server's URL, limited to this tool.
     #[must_use]
-    pub fn resource(&self, way: Way) -> Cow<'_, str> {
-        let base = match way {
-            Way::Post | Way::Get => None,
-            Way::Mcp => self.resource_url.strip_suffix(self.slug.as_str()).and_then(|url| url.strip_suffix("/tools/")),
+    pub fn resource(&self, method: EntryMethod) -> Cow<'_, str> {
+        let base = match method {
+            EntryMethod::Post | EntryMethod::Get => None,
+            EntryMethod::Mcp => self.resource_url.strip_suffix(self.slug.as_str()).and_then(|url| url.strip_suffix("/tools/")),
         };
         match base {
             Some(base) => Cow::Owned(format!("{base}/ai/mcp?tools={}", self.slug)),

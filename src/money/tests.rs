@@ -12,7 +12,6 @@ mod faults;
 mod fuzz;
 mod gate;
 mod interrupted;
-mod keep;
 mod large;
 mod ledger;
 mod left;
@@ -24,6 +23,7 @@ mod reconcile;
 mod refund;
 mod remote;
 mod replicas;
+mod retention;
 mod routes;
 mod sales;
 mod simulated;
@@ -52,10 +52,10 @@ use tollhouse_base::{
     id::{CallId, CreditId, ReceiptId},
 };
 use tollhouse_event::{EventSettings, Events};
-use tollhouse_objects::{Kept as Bucket, Objects, Place};
-use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_KEPT};
+use tollhouse_objects::{BucketLocation, ObjectLayout as Bucket, Objects};
+use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_STORED};
 use tollhouse_store::{
-    Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore,
+    Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, memory::MemoryStore, test_wrappers::StoreWrapper,
 };
 use tollhouse_tool::{MicroUsd, Owner, SettleTime, UsdChange};
 
@@ -63,12 +63,12 @@ use self::interrupted::Interrupted;
 use super::{
     asset::ASSETS,
     facilitator::kind::simulated::SimulatedFacilitator,
-    receipt::{self, Signer},
+    receipt::{self, ReceiptSigner},
     sale::Sales,
-    x402::{eip3009::Transfer, offer::Shown},
+    x402::{eip3009::Transfer, offer::ShownPayment},
     *,
 };
-use crate::{Closing, ReceiptFinisher};
+use crate::{ReceiptContext, ReceiptFinisher};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -133,37 +133,37 @@ impl Payer {
         })
     }
 
-    fn pays(&self, nonce: u64) -> Offered {
+    fn pays(&self, nonce: u64) -> OfferedPayment {
         offer(&self.payload(&self.authorization(nonce)))
     }
 
     /// Returns a payment with the client's own id.
-    fn pays_as(&self, nonce: u64, name: &str) -> Offered {
+    fn pays_as(&self, nonce: u64, name: &str) -> OfferedPayment {
         let mut payload = self.payload(&self.authorization(nonce));
         payload["extensions"] = json!({ "payment-identifier": { "info": { "required": false, "id": name } } });
         offer(&payload)
     }
 
     /// Returns the payment as a facilitator sees it.
-    pub(super) fn payment(&self, nonce: u64) -> Payment {
+    pub(super) fn payment(&self, nonce: u64) -> OfferedX402 {
         decode(&self.payload(&self.authorization(nonce))).unwrap()
     }
 }
 
-fn offer(payload: &Value) -> Offered {
-    Offered::X402 { version: WireVersion::V2, header: STANDARD.encode(payload.to_string()) }
+fn offer(payload: &Value) -> OfferedPayment {
+    OfferedPayment::X402 { version: WireVersion::V2, header: STANDARD.encode(payload.to_string()) }
 }
 
-fn decode(payload: &Value) -> Result<Payment, Refusal> {
+fn decode(payload: &Value) -> Result<OfferedX402, Refusal> {
     shown(WireVersion::V2, &STANDARD.encode(payload.to_string()), &terms(), &config())
 }
 
-fn shown(version: WireVersion, header: &str, terms: &Terms, config: &PaymentConfig) -> Result<Payment, Refusal> {
-    Shown::decode(version, header)?.matching(terms, accepts(config, terms, version))
+fn shown(version: WireVersion, header: &str, terms: &CallTerms, config: &PaymentConfig) -> Result<OfferedX402, Refusal> {
+    ShownPayment::decode(version, header)?.matching(terms, accepts(config, terms, version))
 }
 
 /// Returns the requirements of a challenge, independent of the facilitator.
-fn accepts(config: &PaymentConfig, terms: &Terms, version: WireVersion) -> Vec<Value> {
+fn accepts(config: &PaymentConfig, terms: &CallTerms, version: WireVersion) -> Vec<Value> {
     let extra = |asset: &Asset| json!({ "name": asset.name, "version": asset.version });
     config.accepted.iter().map(|accepted| accepted.requirements(terms, version, &extra(accepted.asset))).collect()
 }
@@ -177,8 +177,8 @@ fn config() -> PaymentConfig {
     PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap()
 }
 
-pub(crate) fn terms() -> Terms {
-    Terms {
+pub(crate) fn terms() -> CallTerms {
+    CallTerms {
         slug: "sum-up".parse().unwrap(),
         endpoint_id: "ep_01J00000000000000000000000".parse().unwrap(),
         owner: Owner::Platform,
@@ -199,7 +199,7 @@ pub(crate) fn terms() -> Terms {
 }
 
 fn draft() -> Vec<u8> {
-    let receipt = receipt::Draft {
+    let receipt = receipt::ReceiptDraft {
         receipt_id: ReceiptId::generate(),
         slug: terms().slug,
         endpoint_id: terms().endpoint_id,
@@ -215,12 +215,18 @@ fn draft() -> Vec<u8> {
         started_at: NOW,
         issued_at: NOW,
     };
-    ReceiptFinisher::encode(&Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None })
+    ReceiptFinisher::encode(&ReceiptContext {
+        receipt,
+        call: CallId::generate(),
+        owner: Owner::Platform,
+        fee: MicroUsd::ZERO,
+        registered: None,
+    })
 }
 
-/// Returns a settlement of [`Moody`] that begins now.
-fn begun() -> Begun {
-    Begun { at: NOW, facilitator: Some("moody".to_owned()), transaction: None }
+/// Returns a settlement of [`MoodyFacilitator`] that begins now.
+fn started_settlement() -> StartedSettlement {
+    StartedSettlement { at: NOW, facilitator: Some("moody".to_owned()), transaction: None }
 }
 
 fn answer(body: &[u8]) -> StoredAnswer {
@@ -229,7 +235,7 @@ fn answer(body: &[u8]) -> StoredAnswer {
 
 /// A facilitator's behavior when it is asked to settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum FacilitatorMood {
     Honest,
     /// Moves the money and never answers.
     SettlesInSilence,
@@ -243,9 +249,9 @@ enum Mood {
 }
 
 /// A simulated facilitator with moods, which counts requests.
-struct Moody {
+struct MoodyFacilitator {
     inner: SimulatedFacilitator,
-    mood: Mutex<Mood>,
+    mood: Mutex<FacilitatorMood>,
     verified: AtomicUsize,
     settled: AtomicUsize,
     identity: Mutex<&'static str>,
@@ -261,37 +267,37 @@ struct Moody {
     used: Mutex<Option<SettlementGas>>,
 }
 
-impl Moody {
+impl MoodyFacilitator {
     fn call_yourself(&self, name: &'static str) {
         *self.identity.lock().unwrap() = name;
     }
 
-    fn feel(&self, mood: Mood) {
+    fn feel(&self, mood: FacilitatorMood) {
         *self.mood.lock().unwrap() = mood;
     }
 
-    async fn moodily(&self, asked: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
+    async fn moodily(&self, request: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
         let mood = *self.mood.lock().unwrap();
         match mood {
-            Mood::Honest => asked.await,
-            Mood::SettlesInSilence => {
-                asked.await;
+            FacilitatorMood::Honest => request.await,
+            FacilitatorMood::SettlesInSilence => {
+                request.await;
                 std::future::pending().await
             }
-            Mood::SettlesUnsure => {
-                asked.await;
+            FacilitatorMood::SettlesUnsure => {
+                request.await;
                 SettleOutcome::Unknown("a test".to_owned())
             }
-            Mood::Unsure => SettleOutcome::Unknown("a test".to_owned()),
-            Mood::Away => SettleOutcome::Unsent("a test".to_owned()),
-            Mood::Refuses => SettleOutcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
+            FacilitatorMood::Unsure => SettleOutcome::Unknown("a test".to_owned()),
+            FacilitatorMood::Away => SettleOutcome::Unsent("a test".to_owned()),
+            FacilitatorMood::Refuses => SettleOutcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
         }
     }
 }
 
 #[async_trait]
-impl Facilitator for Moody {
-    async fn verify(&self, payment: &Payment) -> Verdict {
+impl Facilitator for MoodyFacilitator {
+    async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
         self.verified.fetch_add(1, Ordering::SeqCst);
         if self.contracts.load(Ordering::SeqCst) {
             payment.note_tried_gas(60_000);
@@ -300,15 +306,15 @@ impl Facilitator for Moody {
         self.inner.verify(payment).await
     }
 
-    async fn balance(&self, payment: &Payment) -> Option<u128> {
+    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
         self.inner.balance(payment).await
     }
 
-    async fn is_spent(&self, _payment: &Payment) -> bool {
+    async fn is_spent(&self, _payment: &OfferedX402) -> bool {
         self.spent.load(Ordering::SeqCst)
     }
 
-    fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+    fn drain_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap().take()
     }
 
@@ -316,19 +322,19 @@ impl Facilitator for Moody {
         self.used.lock().unwrap().take()
     }
 
-    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+    async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
-        self.moodily(self.inner.settle(payment, begun)).await
+        self.moodily(self.inner.settle(payment, started)).await
     }
 
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
         if self.deaf.lock().unwrap().contains(&payment.id()) {
             tokio::time::sleep(Duration::from_secs(60)).await;
             return SettleOutcome::Unknown("a test".to_owned());
         }
         // It never reports a refusal for money that moved.
-        match self.moodily(self.inner.resolve(payment, begun)).await {
-            SettleOutcome::Refused { .. } => self.inner.resolve(payment, begun).await,
+        match self.moodily(self.inner.resolve(payment, started)).await {
+            SettleOutcome::Refused { .. } => self.inner.resolve(payment, started).await,
             outcome => outcome,
         }
     }
@@ -351,31 +357,31 @@ impl Facilitator for Moody {
 }
 
 /// A gate with its dependencies.
-struct Bench {
+struct Fixture {
     store: Arc<dyn Store>,
     clock: Clock,
     ledger: Arc<Ledger>,
-    facilitator: Arc<Moody>,
-    signer: Arc<Signer>,
+    facilitator: Arc<MoodyFacilitator>,
+    signer: Arc<ReceiptSigner>,
     replica: Arc<Replica>,
-    gate: Arc<Gate>,
+    payments: Arc<Payments>,
     /// In a folder, which survives restarts.
     objects: Arc<Objects>,
     _folder: Arc<tempfile::TempDir>,
 }
 
-impl Bench {
+impl Fixture {
     /// Constructs a gate over an empty store, and payers 1 to 3 with money.
     async fn new() -> Self {
-        let bench = Self::over(Arc::new(MemoryStore::new()));
-        assert!(bench.replica.may_write(RECEIPTS_SHORT).await.unwrap());
-        bench.fund().await;
-        bench
+        let fixture = Self::over(Arc::new(MemoryStore::new()));
+        assert!(fixture.replica.may_write(RECEIPTS_SHORT).await.unwrap());
+        fixture.fund().await;
+        fixture
     }
 
     fn over(store: Arc<dyn Store>) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         Self::assemble(config(), store, Clock::fixed(NOW), signer, folder)
     }
 
@@ -388,22 +394,28 @@ impl Bench {
         Self::assemble(config(), store, self.clock.clone(), Arc::clone(&self.signer), Arc::clone(&self._folder))
     }
 
-    fn assemble(config: PaymentConfig, store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
+    fn assemble(
+        config: PaymentConfig,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        signer: Arc<ReceiptSigner>,
+        folder: Arc<tempfile::TempDir>,
+    ) -> Self {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config.first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
-        let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
+        let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(FacilitatorMood::Honest));
         let (identity, deaf, spent) = (Mutex::new("moody"), Mutex::default(), AtomicBool::default());
         let (burned, used, contracts) = (Mutex::default(), Mutex::default(), AtomicBool::default());
-        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity, deaf, spent, burned, used, contracts });
+        let facilitator = Arc::new(MoodyFacilitator { inner, mood, verified, settled, identity, deaf, spent, burned, used, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
         let finisher = Arc::new(finisher.among(&replica));
-        let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();
+        let bucket = Bucket::at(&BucketLocation::Folder(folder.path().join("objects"))).unwrap();
         let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
         let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
-        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config, finisher, others, apart);
-        Self { store, clock, ledger, facilitator, signer, replica, gate, objects, _folder: folder }
+        let payments = Payments::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config, finisher, others, apart);
+        Self { store, clock, ledger, facilitator, signer, replica, payments, objects, _folder: folder }
     }
 
     async fn fund(&self) {
@@ -412,26 +424,26 @@ impl Bench {
         }
     }
 
-    async fn admit(&self, offered: Offered) -> Result<Admit, Refusal> {
-        self.gate.admit(&terms(), offered, REQUEST).await
+    async fn admit(&self, offered: OfferedPayment) -> Result<Admit, Refusal> {
+        self.payments.admit(&terms(), offered, REQUEST).await
     }
 
-    async fn run(&self, offered: Offered) -> Admission {
+    async fn run(&self, offered: OfferedPayment) -> Admission {
         run(self.admit(offered).await)
     }
 
     async fn settle(&self, admission: Admission) -> Result<StoredAnswer, SettleError> {
-        self.gate.settle(admission, answer(ANSWER), &draft()).await
+        self.payments.settle(admission, answer(ANSWER), &draft()).await
     }
 
     /// Pays and settles.
-    async fn buy(&self, offered: Offered) -> StoredAnswer {
+    async fn buy(&self, offered: OfferedPayment) -> StoredAnswer {
         let admission = self.run(offered).await;
         self.settle(admission).await.unwrap()
     }
 
-    async fn state(&self, id: &PaymentId) -> Option<State> {
-        self.gate.state(id).await.unwrap().map(|state| state.state)
+    async fn state(&self, id: &PaymentId) -> Option<PaymentPhase> {
+        self.payments.state(id).await.unwrap().map(|state| state.state)
     }
 
     async fn balance(&self, address: &str) -> u64 {
@@ -448,14 +460,14 @@ impl Bench {
     }
 
     /// Returns every receipt after verifying it as a stranger would.
-    async fn receipts(&self) -> Vec<receipt::Record> {
+    async fn receipts(&self) -> Vec<receipt::UnsignedReceipt> {
         let stored = self.all(Space::Receipts).await;
         let verify = |bytes: &[u8]| receipt::verify(&self.signer.present(bytes).unwrap(), &self.signer.jwks()).unwrap().record;
-        stored.iter().map(|(_, bytes)| verify(&receipt::Stored::of_bytes(bytes).unwrap().json)).collect()
+        stored.iter().map(|(_, bytes)| verify(&receipt::StoredReceipt::of_bytes(bytes).unwrap().json)).collect()
     }
 
     /// Waits until releases started by drops are done.
-    async fn until(&self, id: &PaymentId, state: State) {
+    async fn until(&self, id: &PaymentId, state: PaymentPhase) {
         let reached = async {
             while self.state(id).await != Some(state) {
                 tokio::task::yield_now().await;

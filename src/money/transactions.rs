@@ -9,28 +9,28 @@ use tollhouse_store::{Store, StoreError, Table, Tx, schema};
 
 use super::settlement::{Settlement, SettlementKind};
 
-const TRANSACTIONS: Table<String, PaidBy> = schema::TRANSACTIONS.holding();
-tollhouse_store::json_values!(PaidBy);
+const TRANSACTIONS: Table<String, PaidItems> = schema::TRANSACTIONS.holding();
+tollhouse_store::json_values!(PaidItems);
 
 /// Purposes of outgoing transactions.
-const SENT_TRANSACTIONS: Table<String, SentFor> = schema::SENT_TRANSACTIONS.holding();
-tollhouse_store::json_values!(SentFor);
+const SENT_TRANSACTIONS: Table<String, TransactionPurpose> = schema::SENT_TRANSACTIONS.holding();
+tollhouse_store::json_values!(TransactionPurpose);
 
 /// Maximum number of recorded purposes per outgoing transaction.
-const MOST_USES: usize = 64;
+const MAX_USES: usize = 64;
 
 /// The refunds and payouts that an outgoing transaction is recorded for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct SentFor {
+struct TransactionPurpose {
     uses: Vec<String>,
 }
 
 /// Maximum number of receipts per transaction. Facilitators that settle payments in batches stay far below.
-const MOST_RECEIPTS: usize = 256;
+const MAX_RECEIPTS: usize = 256;
 
 /// The receipts that a transaction pays for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct PaidBy {
+pub(crate) struct PaidItems {
     pub(crate) receipts: Vec<PaidReceipt>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn claim(
         return Ok(None);
     }
     let spends_nonce = settlement.evidence.as_ref().is_some_and(|evidence| evidence.spends_nonce);
-    if let Some(other) = paid.receipts.first().filter(|_| !spends_nonce || paid.receipts.len() >= MOST_RECEIPTS) {
+    if let Some(other) = paid.receipts.first().filter(|_| !spends_nonce || paid.receipts.len() >= MAX_RECEIPTS) {
         return Ok(Some(other.receipt_id.clone()));
     }
     paid.receipts.push(PaidReceipt { payment: payment.clone(), receipt_id: receipt_id.to_owned(), at });
@@ -75,7 +75,7 @@ pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Re
     let key = transaction.to_owned();
     let mut sent = tx.get(&SENT_TRANSACTIONS, &key).await?.unwrap_or_default();
     let other = sent.uses.iter().find(|other| *other != id).cloned();
-    if !sent.uses.iter().any(|known| known == id) && sent.uses.len() < MOST_USES {
+    if !sent.uses.iter().any(|known| known == id) && sent.uses.len() < MAX_USES {
         sent.uses.push(id.to_owned());
         tx.put(&SENT_TRANSACTIONS, &key, &sent);
     }
@@ -86,7 +86,7 @@ pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Re
 }
 
 /// Returns the receipts that a transaction pays for, among those since transactions are recorded.
-pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidBy, StoreError> {
+pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidItems, StoreError> {
     Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())
 }
 

@@ -1,15 +1,15 @@
 //! Settlements whose outcome stayed unknown until the host stopped looking them up.
 
 use tollhouse_base::id::PaymentId;
-use tollhouse_store::{Entry, Store, StoreError, Table, schema};
+use tollhouse_store::{IndexEntry, Store, StoreError, Table, schema};
 
-use crate::{State, gate::record::Record};
+use crate::{PaymentPhase, payments::record::PaymentRecord};
 
 pub(crate) const UNRESOLVED: Table<PaymentId, ()> = schema::UNRESOLVED_SETTLEMENTS.holding();
 
 /// Returns the entry of a payment among the unresolved settlements, if it is one.
-pub(crate) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
-    (record.state == State::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
+pub(crate) fn index(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry> {
+    (record.state == PaymentPhase::Unresolved).then(|| schema::UNRESOLVED_SETTLEMENTS.entry(id, &()))
 }
 
 /// Counts unresolved settlements, up to `most`.
@@ -17,6 +17,6 @@ pub(crate) fn index(id: &PaymentId, record: &Record) -> Option<Entry> {
 /// # Errors
 ///
 /// Errors of the store.
-pub async fn count_unresolved(store: &dyn Store, most: usize) -> Result<usize, StoreError> {
-    UNRESOLVED.count(store, &UNRESOLVED.all(), most).await
+pub async fn count_unresolved(store: &dyn Store, max: usize) -> Result<usize, StoreError> {
+    UNRESOLVED.count(store, &UNRESOLVED.all(), max).await
 }

@@ -17,7 +17,7 @@ use object_store::{
     path::Path,
     prefix::PrefixStore,
 };
-use tollhouse_base::{causes::in_full, folder};
+use tollhouse_base::{error_chain::full_message, fsync_dir};
 use url::Url;
 
 /// Number of retries if a bucket does not answer or reports a temporary error. It is small because a caller usually
@@ -44,7 +44,7 @@ pub trait Bucket: Send + Sync + 'static {
 
 /// The location of a host's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum BucketLocation {
     /// Files in this folder.
     Folder(PathBuf),
     /// A bucket. Region, endpoint and credentials come from the environment (`AWS_*`).
@@ -76,7 +76,7 @@ pub enum BucketError {
     Unreachable(io::Error),
 }
 
-impl FromStr for Place {
+impl FromStr for BucketLocation {
     type Err = BucketError;
 
     fn from_str(address: &str) -> Result<Self, BucketError> {
@@ -93,26 +93,26 @@ impl FromStr for Place {
 
 /// Objects in a location, stored as `<first two hex digits>/<name>`.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct ObjectLayout {
     blobs: Arc<dyn ObjectStore>,
     is_everywhere: bool,
 }
 
-impl Kept {
+impl ObjectLayout {
     /// Opens a location. Creates the folder if it does not exist.
     ///
     /// # Errors
     ///
     /// [`BucketError::Unusable`].
-    pub fn at(place: &Place) -> Result<Self, BucketError> {
+    pub fn at(position: &BucketLocation) -> Result<Self, BucketError> {
         let unusable = |error: Error| BucketError::Unusable(error.to_string());
-        match place {
-            Place::Folder(folder) => {
-                folder::make_private(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
+        match position {
+            BucketLocation::Folder(folder) => {
+                fsync_dir::make_private(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
                 let files = LocalFileSystem::new_with_prefix(folder).map_err(unusable)?.with_fsync(true);
                 Ok(Self { blobs: Arc::new(files), is_everywhere: false })
             }
-            Place::S3 { bucket, prefix } => {
+            BucketLocation::S3 { bucket, prefix } => {
                 let retry = RetryConfig { max_retries: RETRIES, ..RetryConfig::default() };
                 let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
                 for key in [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint] {
@@ -129,10 +129,10 @@ impl Kept {
     /// # Errors
     ///
     /// [`BucketError::Unusable`].
-    pub fn at_if_there(place: &Place) -> Result<Self, BucketError> {
-        match place {
-            Place::Folder(folder) if !folder.is_dir() => Ok(Self::in_memory()),
-            Place::Folder(_) | Place::S3 { .. } => Self::at(place),
+    pub fn at_if_there(position: &BucketLocation) -> Result<Self, BucketError> {
+        match position {
+            BucketLocation::Folder(folder) if !folder.is_dir() => Ok(Self::in_memory()),
+            BucketLocation::Folder(_) | BucketLocation::S3 { .. } => Self::at(position),
         }
     }
 
@@ -166,7 +166,7 @@ impl Kept {
         match self.blobs.get(&nothing).await {
             Ok(_) => Ok(()),
             // S3 answers 404 for a missing bucket and for a missing blob. Only the body tells which.
-            Err(Error::NotFound { source, .. }) if in_full(&*source).contains(NO_BUCKET) => Err(BucketError::Missing),
+            Err(Error::NotFound { source, .. }) if full_message(&*source).contains(NO_BUCKET) => Err(BucketError::Missing),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(BucketError::Unreachable(io::Error::other(error))),
         }
@@ -199,7 +199,7 @@ fn path(name: &str) -> io::Result<Path> {
 }
 
 #[async_trait]
-impl Bucket for Kept {
+impl Bucket for ObjectLayout {
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
         self.blobs.put(&path(name)?, content.into()).await.map(|_| ()).map_err(io::Error::other)
     }

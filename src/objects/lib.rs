@@ -2,7 +2,7 @@
 //!
 //! A row references an object, and an object without a row is deleted. So a name is reserved before anything is stored
 //! under it ([`Objects::put`]). The commit that makes a row reference the object removes that reservation
-//! ([`Promised::kept`]), and the commit that deletes the row marks the object as unused ([`Objects::ends`]). Unused
+//! ([`PendingObject::claim`]), and the commit that deletes the row marks the object as unused ([`Objects::ends`]). Unused
 //! objects, and those whose reservation is older than a day, are deleted ([`Objects::collect`]). The bucket never has
 //! to be listed.
 
@@ -20,7 +20,7 @@ use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema};
 
 use self::bucket::new_name;
-pub use self::bucket::{Bucket, BucketError, Kept, Place};
+pub use self::bucket::{Bucket, BucketError, BucketLocation, ObjectLayout};
 
 /// How long a name stays reserved, in milliseconds. No row may reference the object after that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
@@ -41,10 +41,10 @@ const MARKS: usize = 100;
 const DELETES: usize = 16;
 
 /// Names of objects to delete, by due time.
-const OBJECT_ENDS: Table<Ending, ()> = schema::OBJECT_ENDS.holding();
+const OBJECT_ENDS: Table<DeletionKey, ()> = schema::OBJECT_ENDS.holding();
 
 /// When an object may be deleted, and its name.
-type Ending = (Timestamp, String);
+type DeletionKey = (Timestamp, String);
 
 /// The storage for contents that are too large for rows. One per host.
 pub struct Objects {
@@ -55,13 +55,13 @@ pub struct Objects {
     deletes: Semaphore,
     /// Wakes the task that deletes unused objects.
     to_collect: Arc<Notify>,
-    /// Counts the holders of [`Stays`].
+    /// Counts the holders of [`DeletionPause`].
     holders: Arc<()>,
 }
 
 /// A guard that prevents deletions. Unused objects are deleted later.
 #[derive(Debug)]
-pub struct Stays(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+pub struct DeletionPause(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 
 /// Why an object was not stored.
 #[derive(Debug, thiserror::Error)]
@@ -76,22 +76,22 @@ pub enum PutError {
 
 /// An object that no row references yet.
 #[derive(Debug)]
-pub struct Promised {
+pub struct PendingObject {
     /// Its name.
     pub name: String,
     /// SHA-256 of its content, in hex.
     pub sha256: String,
-    end: Ending,
+    end: DeletionKey,
 }
 
-impl Promised {
+impl PendingObject {
     /// Removes the reservation in a commit, which keeps the object. Returns false if the reservation has ended, after
     /// which no row may reference the object.
     ///
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn kept(&self, tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+    pub async fn claim(&self, tx: &mut Tx<'_>) -> Result<bool, StoreError> {
         let row = tx.row(&OBJECT_ENDS, &self.end).await?;
         Ok(row.map(|row| tx.remove(&OBJECT_ENDS, &row)).is_some())
     }
@@ -105,9 +105,9 @@ impl Promised {
 /// Objects that a commit marks as unused.
 #[derive(Debug, Default)]
 #[must_use = "until it is discarded, or collected later, the object stays"]
-pub struct Ended(Vec<Ending>);
+pub struct EndedObjects(Vec<DeletionKey>);
 
-impl Ended {
+impl EndedObjects {
     /// Merges both.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -126,7 +126,11 @@ impl Objects {
     /// Creates the storage in a folder.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_folder(store: Arc<dyn Store>, folder: &std::path::Path) -> Arc<Self> {
-        Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).expect("a test has a folder")))
+        Self::new(
+            store,
+            Clock::default(),
+            Arc::new(ObjectLayout::at(&BucketLocation::Folder(folder.to_owned())).expect("a test has a folder")),
+        )
     }
 
     /// Returns whether every host that shares the store can access the objects.
@@ -136,7 +140,7 @@ impl Objects {
     }
 
     /// Deletes unused objects periodically, as long as somebody holds the storage. Call it inside a tokio runtime.
-    pub fn keep_tidy(self: &Arc<Self>) {
+    pub fn collect_garbage(self: &Arc<Self>) {
         let (objects, to_collect) = (Arc::downgrade(self), Arc::clone(&self.to_collect));
         tokio::spawn(async move {
             while let Some(objects) = objects.upgrade() {
@@ -149,15 +153,15 @@ impl Objects {
         });
     }
 
-    /// Makes the task of [`Objects::keep_tidy`] delete unused objects soon instead of at its next due time.
-    pub fn collect_soon(&self) {
+    /// Makes the task of [`Objects::collect_garbage`] delete unused objects soon instead of at its next due time.
+    pub fn schedule_collection(&self) {
         self.to_collect.notify_one();
     }
 
     /// Prevents deletions while objects are copied, until the guard is dropped.
     #[must_use]
-    pub fn all_stays(&self) -> Stays {
-        Stays(Arc::clone(&self.holders))
+    pub fn is_paused(&self) -> DeletionPause {
+        DeletionPause(Arc::clone(&self.holders))
     }
 
     /// Stores `content` under a new name.
@@ -165,16 +169,16 @@ impl Objects {
     /// # Errors
     ///
     /// Errors of the store and the bucket. No row may reference the object then.
-    pub async fn put(&self, content: Bytes) -> Result<Promised, PutError> {
+    pub async fn put(&self, content: Bytes) -> Result<PendingObject, PutError> {
         let (name, sha256) = (new_name()?, digest(&content));
         let end = (self.clock.now().plus_millis(PROMISED_MS), name.clone());
         // Make the reservation durable before the object exists, so that an object left by a crash is found.
         OBJECT_ENDS.put(&end, &()).commit(&*self.store, Durability::Durable).await?;
-        let promised = Promised { name, sha256, end };
+        let promised = PendingObject { name, sha256, end };
         match self.bucket.put(&promised.name, content).await {
             Ok(()) => Ok(promised),
             Err(error) => {
-                self.discard(Ended(vec![promised.end])).await;
+                self.discard(EndedObjects(vec![promised.end])).await;
                 Err(error.into())
             }
         }
@@ -183,12 +187,12 @@ impl Objects {
     /// Stores contents as an object for a row that may reference it instead of holding the contents (see
     /// `Replica::may_write`). Returns `None` if the row must hold them itself: another host of the store could not find
     /// the object or does not read that format, or storing failed, which is logged for `what`.
-    pub async fn put_apart(
+    pub async fn quarantine(
         &self,
         may_name: impl Future<Output = Result<bool, StoreError>>,
         what: &str,
         content: Bytes,
-    ) -> Option<Promised> {
+    ) -> Option<PendingObject> {
         if !self.are_everywhere() {
             return None;
         }
@@ -230,24 +234,24 @@ impl Objects {
     }
 
     /// Marks objects as unused, in the commit that deletes the rows which reference them.
-    pub fn ends(&self, batch: &mut Batch, names: impl IntoIterator<Item = String>) -> Ended {
+    pub fn ends(&self, batch: &mut Batch, names: impl IntoIterator<Item = String>) -> EndedObjects {
         let now = self.clock.now();
         let ended: Vec<_> = names.into_iter().map(|name| (now, name)).collect();
         ended.iter().for_each(|end| _ = batch.put(&OBJECT_ENDS, end, &()));
-        Ended(ended)
+        EndedObjects(ended)
     }
 
     /// Deletes the objects that a commit has marked, and then the marks. Anything that cannot be deleted now is
     /// collected later.
-    pub async fn discard(&self, ended: Ended) {
+    pub async fn discard(&self, ended: EndedObjects) {
         if let Err(error) = self.delete(ended.0).await {
             tracing::warn!(%error, "marks of objects that are gone stay in the store until they are collected");
         }
     }
 
     /// Deletes an object that was stored but is certainly not referenced.
-    pub async fn withdraw(&self, promised: Promised) {
-        self.discard(Ended(vec![promised.end])).await;
+    pub async fn withdraw(&self, promised: PendingObject) {
+        self.discard(EndedObjects(vec![promised.end])).await;
     }
 
     /// Deletes unused objects and those with expired reservations. Returns their number.
@@ -273,26 +277,26 @@ impl Objects {
     }
 
     /// Deletes objects, then the marks of those that are gone. Returns their number.
-    async fn delete(&self, ends: Vec<Ending>) -> Result<usize, StoreError> {
+    async fn delete(&self, ends: Vec<DeletionKey>) -> Result<usize, StoreError> {
         if Arc::strong_count(&self.holders) > 1 {
             return Ok(0);
         }
-        let (mut gone, mut ends) = (0, ends.into_iter().peekable());
+        let (mut removed, mut ends) = (0, ends.into_iter().peekable());
         while ends.peek().is_some() {
             let some: Vec<_> = ends.by_ref().take(MARKS).collect();
             let deleted: Vec<_> = stream::iter(some).map(|end| self.delete_one(end)).buffer_unordered(DELETES).collect().await;
             let mut batch = Batch::new();
             deleted.iter().flatten().for_each(|end| _ = batch.delete(&OBJECT_ENDS, end));
-            gone += deleted.iter().flatten().count();
+            removed += deleted.iter().flatten().count();
             if !batch.changes_nothing() {
                 batch.commit(&*self.store, Durability::Buffered).await?;
             }
         }
-        Ok(gone)
+        Ok(removed)
     }
 
     /// Deletes an object. Returns its mark once it is gone.
-    async fn delete_one(&self, end: Ending) -> Option<Ending> {
+    async fn delete_one(&self, end: DeletionKey) -> Option<DeletionKey> {
         let _permit = self.deletes.acquire().await.ok()?;
         match self.bucket.delete(&end.1).await {
             Ok(()) => Some(end),

@@ -69,10 +69,10 @@ fn host() -> Host {
 }
 
 impl Host {
-    async fn keeps(&self, promised: &Promised) -> bool {
+    async fn keeps(&self, promised: &PendingObject) -> bool {
         update(&*self.store, Durability::Durable, async |mut tx| {
-            let kept = promised.kept(&mut tx).await?;
-            tx.answer::<_, StoreError>(kept)
+            let stored = promised.claim(&mut tx).await?;
+            tx.answer::<_, StoreError>(stored)
         })
         .await
         .unwrap()
@@ -90,14 +90,14 @@ impl Host {
 #[tokio::test]
 async fn what_no_row_holds_is_gone_after_a_day_and_what_one_does_stays() {
     let host = host();
-    let (held, left) = (host.objects.put("held".into()).await.unwrap(), host.objects.put("left".into()).await.unwrap());
+    let (held, remaining) = (host.objects.put("held".into()).await.unwrap(), host.objects.put("left".into()).await.unwrap());
     assert!(host.keeps(&held).await);
     host.later(DAY);
     assert_eq!(host.objects.collect().await.unwrap(), 0, "it is promised for that long");
     host.later(1);
     assert_eq!(host.objects.collect().await.unwrap(), 1);
     assert_eq!(host.heap.names(), [held.name]);
-    assert!(!host.keeps(&left).await, "a row may not hold what is gone");
+    assert!(!host.keeps(&remaining).await, "a row may not hold what is gone");
     assert_eq!(host.marks().await, 0);
 }
 
@@ -106,7 +106,7 @@ async fn nothing_is_deleted_while_somebody_wants_all_to_stay_and_it_goes_afterwa
     let host = host();
     let object = host.objects.put("a".into()).await.unwrap();
     assert!(host.keeps(&object).await);
-    let (first, second) = (host.objects.all_stays(), host.objects.all_stays());
+    let (first, second) = (host.objects.is_paused(), host.objects.is_paused());
     drop(first);
     let mut batch = Batch::new();
     let ended = host.objects.ends(&mut batch, [object.name.clone()]);
@@ -155,7 +155,7 @@ async fn nothing_is_put_that_could_not_be_found_again() {
 }
 
 #[tokio::test]
-async fn content_that_is_not_what_was_put_is_told() {
+async fn content_that_is_not_what_was_put_is_reported() {
     let host = host();
     let put = host.objects.put("as it was".into()).await.unwrap();
     assert_eq!(host.objects.get(&put.name, Some(&put.sha256)).await.unwrap().unwrap(), "as it was");
@@ -168,38 +168,38 @@ async fn content_that_is_not_what_was_put_is_told() {
 async fn a_folder_has_what_was_put_and_nothing_of_names_not_made_here() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("secret"), "x").unwrap();
-    let kept = Kept::at(&Place::Folder(root.path().join("objects"))).unwrap();
-    kept.check().await.unwrap();
+    let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().join("objects"))).unwrap();
+    stored.check().await.unwrap();
     let (name, other) = (new_name().unwrap(), new_name().unwrap());
     for name in [&name, &other] {
-        kept.put(name, "hello".into()).await.unwrap();
+        stored.put(name, "hello".into()).await.unwrap();
     }
     assert_eq!(std::fs::read_to_string(root.path().join("objects").join(&name[..2]).join(&name)).unwrap(), "hello");
-    kept.delete(&name).await.unwrap();
-    kept.delete(&name).await.unwrap();
-    assert_eq!(kept.get(&name).await.unwrap(), None);
-    assert_eq!(kept.get(&other).await.unwrap().unwrap(), "hello");
+    stored.delete(&name).await.unwrap();
+    stored.delete(&name).await.unwrap();
+    assert_eq!(stored.get(&name).await.unwrap(), None);
+    assert_eq!(stored.get(&other).await.unwrap().unwrap(), "hello");
     for name in ["../secret", "/etc/passwd", "", "ab", "ABCDEF00000000000000000000000000", "0000000000000000000000000000/../"] {
-        assert_eq!(kept.get(name).await.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
+        assert_eq!(stored.get(name).await.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_blob_that_cannot_be_reached_is_not_told_as_absent() {
+async fn a_blob_that_cannot_be_reached_is_not_reported_as_absent() {
     let root = tempfile::tempdir().unwrap();
-    let kept = Kept::at(&Place::Folder(root.path().to_owned())).unwrap();
+    let stored = ObjectLayout::at(&BucketLocation::Folder(root.path().to_owned())).unwrap();
     let name = new_name().unwrap();
     std::fs::write(root.path().join(&name[..2]), "no folder").unwrap();
-    assert!(kept.get(&name).await.is_err());
-    assert!(kept.delete(&name).await.is_err());
+    assert!(stored.get(&name).await.is_err());
+    assert!(stored.delete(&name).await.is_err());
 }
 
 #[test]
 fn addresses_of_buckets() {
-    let read = |address: &str| address.parse::<Place>().ok();
-    let place = |bucket: &str, prefix: &str| Some(Place::S3 { bucket: bucket.into(), prefix: prefix.into() });
-    assert_eq!(read("s3://tools"), place("tools", ""));
-    assert_eq!(read("s3://tools/a/b/"), place("tools", "a/b"));
+    let read = |address: &str| address.parse::<BucketLocation>().ok();
+    let position = |bucket: &str, prefix: &str| Some(BucketLocation::S3 { bucket: bucket.into(), prefix: prefix.into() });
+    assert_eq!(read("s3://tools"), position("tools", ""));
+    assert_eq!(read("s3://tools/a/b/"), position("tools", "a/b"));
     for wrong in ["", "s3://", "s3:///a", "tools", "https://tools", "s3://tools/a//b", "s3://to ols"] {
         assert_eq!(read(wrong), None, "{wrong}");
     }
@@ -209,7 +209,7 @@ fn addresses_of_buckets() {
 #[derive(Default)]
 struct Slow {
     now: AtomicUsize,
-    most: AtomicUsize,
+    max: AtomicUsize,
 }
 
 #[async_trait]
@@ -223,7 +223,7 @@ impl Bucket for Slow {
     }
 
     async fn delete(&self, _: &str) -> io::Result<()> {
-        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        self.max.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(50)).await;
         self.now.fetch_sub(1, Ordering::SeqCst);
         Ok(())
@@ -231,18 +231,18 @@ impl Bucket for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_objects_are_deleted_some_at_a_time_whoever_asks_for_it() {
+async fn many_objects_are_deleted_some_at_a_time_anyone_who_asks_for_it() {
     let (store, clock, slow) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_700_000_000_000)), Arc::new(Slow::default()));
     let objects = Objects::new(store.clone(), clock.clone(), slow.clone());
     let mut batch = Batch::new();
     let ended = [0, 1].map(|of| objects.ends(&mut batch, (0..500).map(|n| format!("{of}-{n}"))));
     batch.commit(&*store, Durability::Durable).await.unwrap();
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let [one, other] = ended;
     tokio::join!(objects.discard(one), objects.discard(other));
-    let took = began.elapsed();
-    assert_eq!(slow.most.load(Ordering::SeqCst), DELETES);
-    assert!(took < Duration::from_secs(4), "1,000 objects of 50 ms, {DELETES} at once: {took:?}");
+    let elapsed = started.elapsed();
+    assert_eq!(slow.max.load(Ordering::SeqCst), DELETES);
+    assert!(elapsed < Duration::from_secs(4), "1,000 objects of 50 ms, {DELETES} at once: {elapsed:?}");
     assert_eq!(OBJECT_ENDS.count(&*store, &OBJECT_ENDS.all(), 10).await.unwrap(), 0);
 }
 
@@ -251,7 +251,7 @@ async fn what_nothing_is_for_goes_soon_where_that_is_asked_for() {
     let host = host();
     let object = host.objects.put("a".into()).await.unwrap();
     assert!(host.keeps(&object).await);
-    host.objects.keep_tidy();
+    host.objects.collect_garbage();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut batch = Batch::new();
     _ = host.objects.ends(&mut batch, [object.name.clone()]);
@@ -259,7 +259,7 @@ async fn what_nothing_is_for_goes_soon_where_that_is_asked_for() {
     host.later(1);
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(host.heap.names(), [object.name]);
-    host.objects.collect_soon();
+    host.objects.schedule_collection();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(host.heap.names().is_empty());
 }

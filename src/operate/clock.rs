@@ -13,10 +13,10 @@ const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
 /// Reports the state of the kernel's clock.
 #[must_use]
 pub fn examine() -> Finding {
-    told(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())
+    clock_finding(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())
 }
 
-fn told(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
+fn clock_finding(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
     const REMEDY: &str = "run a client of NTP (systemd-timesyncd, chrony): payments are judged by this machine's clock";
     match state {
         Ok(state) if state.follows && state.off_by <= FAR_OFF => {
@@ -41,9 +41,9 @@ mod tests {
     #[test]
     fn a_clock_is_right_that_follows_one_closely() {
         let state = |follows, ms| Ok(ClockState { follows, off_by: Duration::from_millis(ms) });
-        let level = |state, set| told(state, set).level;
+        let level = |state, set| clock_finding(state, set).level;
         assert_eq!((level(state(true, 3), false), level(state(false, 3), true)), (Level::Ok, Level::Ok));
         assert_eq!((level(state(true, 1_001), false), level(state(false, 3), false)), (Level::Warn, Level::Warn));
-        assert!(told(Err("no".to_owned()), true).text.ends_with(": no"));
+        assert!(clock_finding(Err("no".to_owned()), true).text.ends_with(": no"));
     }
 }

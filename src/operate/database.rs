@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use tollhouse_replica::{CLOCK_APART_MS, Replica, Seen};
+use tollhouse_replica::{CLOCK_APART_MS, Replica, SeenReplica};
 use tollhouse_store::{
     StoreError,
-    postgres::{self, About, OpenError, PostgresConfig, PostgresStore},
+    postgres::{self, OpenError, PostgresConfig, PostgresStore, ServerInfo},
 };
 
 use super::finding::Finding;
 
 /// A database and the hosts that serve the store in it.
 #[derive(Debug)]
-pub struct Examined {
-    about: About,
-    hosts: Vec<Seen>,
+pub struct DatabaseReport {
+    about: ServerInfo,
+    hosts: Vec<SeenReplica>,
     /// Maximum number of connections of one host.
     each: usize,
 }
 
 /// Why a database cannot be checked.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub enum InspectError {
     /// It cannot be opened.
     #[error("the database of the store cannot be looked at")]
     Open(#[from] OpenError),
@@ -35,19 +35,19 @@ pub enum LookError {
 /// # Errors
 ///
 /// It cannot be reached or read.
-pub async fn examine(config: &PostgresConfig) -> Result<Examined, LookError> {
+pub async fn examine(config: &PostgresConfig) -> Result<DatabaseReport, InspectError> {
     let about = postgres::about(config).await?;
     let hosts = match about.has_store {
         true => Replica::new(Arc::new(PostgresStore::open(config.clone()).await?)).seen().await?,
         false => Vec::new(),
     };
-    Ok(Examined { about, hosts, each: config.connections() })
+    Ok(DatabaseReport { about, hosts, each: config.connections() })
 }
 
 /// Constructs a finding from its part, its text and its remedy.
-type Made = fn(&'static str, String, String) -> Finding;
+type FindingBuilder = fn(&'static str, String, String) -> Finding;
 
-impl Examined {
+impl DatabaseReport {
     /// Returns the properties that safe payments need and that are missing.
     #[must_use]
     pub fn lacks(&self) -> Vec<&'static str> {
@@ -63,32 +63,32 @@ impl Examined {
         if !self.about.has_store {
             return vec![Finding::ok("database", "there is no store yet, the first host makes it")];
         }
-        let told = self.hosts.iter().map(|host| {
-            let (state, until) = (if host.lives { "serves" } else { "ended" }, host.lease_until);
+        let reported = self.hosts.iter().map(|host| {
+            let (state, until) = (if host.is_live { "serves" } else { "ended" }, host.lease_until);
             let until = until.map(|until| format!(", lease until {until}")).unwrap_or_default();
             let reads = format!("version {}, forms of rows up to {}", host.version, host.formats);
             Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes not heard", host.id, host.behind))
         });
-        let mut told: Vec<_> = told.collect();
-        let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.lives).map(|host| host.formats).collect();
+        let mut reported: Vec<_> = reported.collect();
+        let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.is_live).map(|host| host.formats).collect();
         formats.sort_unstable();
         formats.dedup();
         if formats.len() > 1 {
             let text = format!("hosts read forms of rows up to {formats:?}");
-            told.push(Finding::warn("database", text, "end the upgrade: what the older ones do not read is not written"));
+            reported.push(Finding::warn("database", text, "end the upgrade: what the older ones do not read is not written"));
         }
-        told
+        reported
     }
 
     /// Returns the findings about it.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let about = &self.about;
-        let mut told = vec![Finding::ok("database", format!("PostgreSQL {}", about.version))];
-        let mut line = |is_so: bool, make: Made, what: &str, missing: &str, remedy: &str| {
-            told.push(if is_so { Finding::ok("database", what) } else { make("database", missing.to_owned(), remedy.to_owned()) });
+        let mut listed = vec![Finding::ok("database", format!("PostgreSQL {}", about.version))];
+        let mut line = |is_so: bool, make: FindingBuilder, what: &str, missing: &str, remedy: &str| {
+            listed.push(if is_so { Finding::ok("database", what) } else { make("database", missing.to_owned(), remedy.to_owned()) });
         };
-        let (fail, warn): (Made, Made) = (Finding::fail, Finding::warn);
+        let (fail, warn): (FindingBuilder, FindingBuilder) = (Finding::fail, Finding::warn);
         let fsync = "`fsync = on` in postgresql.conf: a crash of the server loses or breaks what was told as paid";
         line(about.fsync, fail, "fsync is on", "fsync is off", fsync);
         let pages = "`full_page_writes = on` in postgresql.conf: a crash can leave half a page";
@@ -109,8 +109,8 @@ impl Examined {
             &connections,
             &format!("each host has {} connections at most", self.each),
         );
-        told.extend(self.hosts());
-        told
+        listed.extend(self.hosts());
+        listed
     }
 }
 
@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use crate::finding::Level;
 
-    fn examined() -> Examined {
-        let about = About {
+    fn examined() -> DatabaseReport {
+        let about = ServerInfo {
             version: "15.8".to_owned(),
             fsync: true,
             full_page_writes: true,
@@ -131,18 +131,18 @@ mod tests {
             give_or_take_ms: 1,
             has_store: false,
         };
-        Examined { about, hosts: Vec::new(), each: 12 }
+        DatabaseReport { about, hosts: Vec::new(), each: 12 }
     }
 
     #[test]
-    fn a_database_that_keeps_what_it_is_told_lacks_nothing() {
+    fn a_database_that_keeps_what_it_is_reported_lacks_nothing() {
         let well = examined();
-        let told: Vec<_> = well.findings().iter().map(ToString::to_string).collect();
-        assert!(well.lacks().is_empty() && well.findings().iter().all(|finding| finding.level == Level::Ok), "{told:?}");
-        let told = told.join("\n");
+        let listed: Vec<_> = well.findings().iter().map(ToString::to_string).collect();
+        assert!(well.lacks().is_empty() && well.findings().iter().all(|finding| finding.level == Level::Ok), "{listed:?}");
+        let listed = listed.join("\n");
         assert!(
-            told.contains("synchronous_standby_names: `ANY 1 (*)`; standbys: two (quorum)") && told.contains("100, for 8 hosts"),
-            "{told}"
+            listed.contains("synchronous_standby_names: `ANY 1 (*)`; standbys: two (quorum)") && listed.contains("100, for 8 hosts"),
+            "{listed}"
         );
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let mut about = examined().about;
         (about.fsync, about.full_page_writes, about.ahead_ms, about.connections) = (false, false, 1_002, 20);
         (about.synchronous, about.standbys) = (String::new(), Vec::new());
-        let bad = Examined { about, hosts: Vec::new(), each: 12 };
+        let bad = DatabaseReport { about, hosts: Vec::new(), each: 12 };
         assert_eq!(bad.lacks(), ["fsync", "full_page_writes", "clock"]);
         let (mut fail, mut warn) = (0, 0);
         for finding in bad.findings() {

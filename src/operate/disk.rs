@@ -46,12 +46,12 @@ impl Disk {
         let weak = Arc::downgrade(&disk);
         tokio::spawn(async move {
             while let Some(disk) = Weak::upgrade(&weak) {
-                let took = tokio::task::spawn_blocking(move || {
-                    let begun = Instant::now();
+                let elapsed = tokio::task::spawn_blocking(move || {
+                    let started = Instant::now();
                     disk.look();
-                    begun.elapsed()
+                    started.elapsed()
                 });
-                let pause = took.await.unwrap_or(EVERY).saturating_mul(SPARING).max(EVERY);
+                let pause = elapsed.await.unwrap_or(EVERY).saturating_mul(SPARING).max(EVERY);
                 tokio::time::sleep(pause).await;
             }
         });

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt};
 
 use serde::Serialize;
-use tollhouse_base::causes::in_full;
+use tollhouse_base::error_chain::full_message;
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -61,7 +61,7 @@ impl Finding {
     /// Creates a failure from an error, with a remedy.
     #[must_use]
     pub fn error(part: &'static str, error: &dyn Error, remedy: impl Into<String>) -> Self {
-        Self::fail(part, in_full(error), remedy)
+        Self::fail(part, full_message(error), remedy)
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_is_one_line_however_many_it_was_told_in() {
+    fn a_finding_is_one_line_however_many_it_was_reported_in() {
         let finding = Finding::warn("public", "it says `a\nok    b\u{1b}[0m`", "do this");
         assert_eq!(finding.to_string(), "warn  public: it says `a ok    b [0m` → do this");
         let both = Finding { remedies: vec!["one".into(), "two".into()], ..finding };

@@ -3,7 +3,7 @@
 use std::io;
 
 use tollhouse_pool::{Pool, PoolConfig, PoolError};
-use tollhouse_protocol::{JailLayer, JailReport, Refused};
+use tollhouse_protocol::{JailLayer, JailReport, LayerRefusal};
 
 use super::finding::{Finding, Level};
 
@@ -18,7 +18,7 @@ const EOPNOTSUPP: i32 = 95;
 
 /// The result of jailing one worker.
 #[derive(Debug)]
-pub struct Examined {
+pub struct JailCheck {
     report: JailReport,
 }
 
@@ -27,16 +27,16 @@ pub struct Examined {
 /// # Errors
 ///
 /// The worker does not start.
-pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
+pub async fn examine(config: &PoolConfig) -> Result<JailCheck, PoolError> {
     // Without strict layers, so that the worker starts and reports what is missing.
     let alone = PoolConfig { spares: 0, strict: Vec::new(), ..config.clone() };
     let pool = Pool::start(alone)?;
     let report = pool.ready().await;
     pool.shutdown().await;
-    Ok(Examined { report: report? })
+    Ok(JailCheck { report: report? })
 }
 
-impl Examined {
+impl JailCheck {
     /// Returns those of `layers` that are not active.
     pub fn lacks<'a>(&self, layers: &'a [JailLayer]) -> impl Iterator<Item = &'a JailLayer> {
         layers.iter().filter(|layer| !self.report.in_force.contains(layer))
@@ -49,14 +49,14 @@ impl Examined {
     }
 }
 
-impl Examined {
+impl JailCheck {
     /// Returns the finding about the jail, with `which` as its instance. Without a layer of `strict` a host does not
     /// start. Without the system call filter a worker is barely confined.
     #[must_use]
     pub fn finding(&self, which: impl Into<String>, strict: &[JailLayer]) -> Finding {
         let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
         let mut text = in_force.join(" ");
-        let missing: Vec<_> = self.report.refused.chunk_by(|one, next| why(one.errno) == why(next.errno)).map(missing).collect();
+        let missing: Vec<_> = self.report.refused.chunk_by(|one, next| reason(one.errno) == reason(next.errno)).map(missing).collect();
         if !missing.is_empty() {
             text = format!("{text}   missing: {}", missing.join(", "));
         }
@@ -84,13 +84,13 @@ impl Examined {
 }
 
 /// Lists layers that were refused for the same reason, with the reason.
-fn missing(alike: &[Refused]) -> String {
+fn missing(alike: &[LayerRefusal]) -> String {
     let layers: Vec<_> = alike.iter().map(|refused| refused.layer.to_string()).collect();
-    format!("{} ({})", layers.join(" "), why(alike[0].errno))
+    format!("{} ({})", layers.join(" "), reason(alike[0].errno))
 }
 
 /// Describes a system error in a few words.
-fn why(errno: i32) -> String {
+fn reason(errno: i32) -> String {
     match errno {
         EPERM | EACCES => "not allowed here".to_owned(),
         ENOSYS | EOPNOTSUPP => "not there".to_owned(),
@@ -102,7 +102,7 @@ fn why(errno: i32) -> String {
 const TIERS: &str = "the tier `jitless` has it: for all by TOLLHOUSE_SANDBOX_TIER, for builders or one endpoint by what an admin sets";
 
 /// Returns the remedy for a layer that the system refuses.
-fn remedy(refused: Refused) -> &'static str {
+fn remedy(refused: LayerRefusal) -> &'static str {
     match refused.layer {
         JailLayer::Descriptors => "Linux 5.9 or later has close_range(2)",
         JailLayer::ParentDeathSignal | JailLayer::NoNewPrivs | JailLayer::NotDumpable => {
@@ -146,26 +146,27 @@ mod tests {
     fn each_missing_layer_comes_with_why_and_what_to_do() {
         const ALL: usize = JailLayer::ALL.len();
         let others = JailLayer::ALL[1..].iter().filter(|layer| **layer != JailLayer::NoExec);
-        let refused: Vec<_> = others.map(|layer| Refused { layer: *layer, errno: 1 }).collect();
+        let refused: Vec<_> = others.map(|layer| LayerRefusal { layer: *layer, errno: 1 }).collect();
         assert_eq!(refused.len(), ALL - 2);
-        let examined = Examined { report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
+        let examined = JailCheck { report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
         let finding = examined.finding("v8, jail", &[]);
         assert_eq!(finding.level, Level::Warn, "no list of system calls");
         assert!(finding.to_string().starts_with("warn  engine v8, jail: descriptors   missing: parent_death_signal "), "{finding}");
         assert!(finding.text.ends_with(" (not allowed here)   not of this tier: no_exec"), "{finding}");
         assert_eq!(finding.text.matches("not allowed here").count(), 1, "told once for all that it is of");
-        let [in_a_row, others] = [1, EOPNOTSUPP].map(|errno| remedy(Refused { layer: JailLayer::PidsMax, errno }));
-        let told = |what: &str| finding.remedies.iter().filter(|remedy| remedy.ends_with(what)).count();
-        assert_eq!((told(in_a_row), told(others), told(TIERS)), (1, 0, 1), "told once for all that it is for");
-        assert_eq!(told(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })), 0);
+        let [in_a_row, others] = [1, EOPNOTSUPP].map(|errno| remedy(LayerRefusal { layer: JailLayer::PidsMax, errno }));
+        let describe = |what: &str| finding.remedies.iter().filter(|remedy| remedy.ends_with(what)).count();
+        assert_eq!((describe(in_a_row), describe(others), describe(TIERS)), (1, 0, 1), "told once for all that it is for");
+        assert_eq!(describe(remedy(LayerRefusal { layer: JailLayer::OwnUser, errno: EINVAL })), 0);
         assert!(in_a_row.contains("Delegate=yes") && others.contains("cgroup.controllers"));
         assert_eq!(examined.finding("v8, jail", &[JailLayer::Landlock]).level, Level::Fail);
         let refused = [(1, JailLayer::UserNamespace), (95, JailLayer::MemoryMax), (95, JailLayer::PidsMax), (7, JailLayer::CpuMax)];
-        let refused = refused.map(|(errno, layer)| Refused { layer, errno }).to_vec();
-        let told = Examined { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
+        let refused = refused.map(|(errno, layer)| LayerRefusal { layer, errno }).to_vec();
+        let describe =
+            JailCheck { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
         let missing =
             "missing: user_namespace (not allowed here), memory_max pids_max (not there), cpu_max (Argument list too long (os error 7))";
-        assert!(told.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{told}");
+        assert!(describe.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{describe}");
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }
 }

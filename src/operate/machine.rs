@@ -20,7 +20,7 @@ const LEAST_TASKS: u64 = 64;
 
 /// The available resources.
 #[derive(Debug, Clone, Copy)]
-struct Has {
+struct MachineFacts {
     descriptors: u64,
     memory: u64,
     tasks: u64,
@@ -32,12 +32,12 @@ pub fn examine() -> Vec<Finding> {
     let machine = Machine::this();
     let own = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
     let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let mut found = told(Has { descriptors, memory: machine.memory_bytes, tasks: machine.tasks.min(own) });
+    let mut found = machine_findings(MachineFacts { descriptors, memory: machine.memory_bytes, tasks: machine.tasks.min(own) });
     found.push(group(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()));
     found
 }
 
-fn told(has: Has) -> Vec<Finding> {
+fn machine_findings(has: MachineFacts) -> Vec<Finding> {
     let graded = |has: u64, least: u64, usual: u64, text: String, remedy: &str| match has {
         few if few < least => Finding::fail("limits", text, remedy),
         some if some < usual => Finding::warn("limits", text, remedy),
@@ -88,9 +88,10 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn what_is_too_little_fails_and_what_is_little_is_told() {
-        let levels =
-            |descriptors, memory, tasks| told(Has { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>();
+    fn what_is_too_little_fails_and_what_is_little_is_reported() {
+        let levels = |descriptors, memory, tasks| {
+            machine_findings(MachineFacts { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>()
+        };
         assert_eq!(levels(u64::MAX, 8 << 30, u64::MAX), [Level::Ok; 3]);
         assert_eq!(levels(1_024, 511 << 20, 511), [Level::Warn; 3]);
         assert_eq!(levels(63, 127 << 20, 63), [Level::Fail; 3]);

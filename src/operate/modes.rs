@@ -17,14 +17,14 @@ const KEYS: [&str; 4] = ["admin-token", "master-key", "receipt-key.pem", "receip
 /// Checks the data folder, and key files named in settings, if they exist.
 #[must_use]
 pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
-    let told = |path: &Path, mode: &str| {
+    let describe = |path: &Path, mode: &str| {
         let (how, is) = open_to_others(path)?;
         let shown = path.display();
         Some(Finding::warn("keys", format!("`{shown}` is {how} by others (mode {is:04o})"), format!("chmod {mode} {shown}")))
     };
-    let mut found: Vec<_> = told(data, "700").into_iter().collect();
+    let mut found: Vec<_> = describe(data, "700").into_iter().collect();
     let keys = KEYS.map(|name| data.join(name)).into_iter().chain(named.iter().cloned());
-    found.extend(keys.filter_map(|path| told(&path, "600")));
+    found.extend(keys.filter_map(|path| describe(&path, "600")));
     if found.is_empty() && data.is_dir() {
         found.push(Finding::ok("keys", format!("nobody but its owner reads those of `{}`", data.display())));
     }
@@ -55,7 +55,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn what_others_may_read_is_told_with_how_to_keep_it_from_them() {
+    fn what_others_may_read_is_reported_with_how_to_keep_it_from_them() {
         let folder = tempfile::tempdir().unwrap();
         let (data, profiles) = (folder.path().join("data"), folder.path().join("profiles"));
         let credentials = profiles.join("credentials.toml");
@@ -81,7 +81,7 @@ mod tests {
             found[0].text.contains("is readable by others (mode 0640)") && found[1].text.contains("is reachable by others"),
             "{found:?}"
         );
-        let told = format!("warn  profile prod: credentials.toml is readable by others → chmod 600 {}", credentials.display());
-        assert_eq!(own().unwrap().to_string(), told);
+        let expected = format!("warn  profile prod: credentials.toml is readable by others → chmod 600 {}", credentials.display());
+        assert_eq!(own().unwrap().to_string(), expected);
     }
 }

@@ -6,7 +6,7 @@ use rustix::{
     param::{clock_ticks_per_second, page_size},
     process::{Resource, getrlimit},
 };
-use tollhouse_telemetry::{Samples, table};
+use tollhouse_telemetry::{Samples, metric_table};
 
 /// A snapshot of the process. Values that the system does not report are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -20,7 +20,7 @@ pub struct Process {
     /// Number of open file descriptors.
     pub descriptors: usize,
     /// Maximum number of open file descriptors.
-    pub most_descriptors: u64,
+    pub max_descriptors: u64,
 }
 
 impl Process {
@@ -30,8 +30,8 @@ impl Process {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let system = fs::read_to_string("/proc/stat").unwrap_or_default();
         let descriptors = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        let most_descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self { descriptors, most_descriptors, ..Self::read(&stat, &system) }
+        let max_descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self { descriptors, max_descriptors, ..Self::read(&stat, &system) }
     }
 
     /// Parses `/proc/self/stat`, with the system's start time from `/proc/stat`.
@@ -52,11 +52,11 @@ impl Process {
 
     /// Adds the values to the metrics.
     pub fn measured(&self, samples: &mut Samples) {
-        samples.put(&table::CPU, [], self.cpu_seconds);
-        samples.put(&table::RESIDENT, [], self.resident_bytes);
-        samples.put(&table::STARTED, [], self.started_seconds);
-        samples.put(&table::DESCRIPTORS, [], self.descriptors);
-        samples.put(&table::DESCRIPTORS_LIMIT, [], self.most_descriptors);
+        samples.put(&metric_table::CPU, [], self.cpu_seconds);
+        samples.put(&metric_table::RESIDENT, [], self.resident_bytes);
+        samples.put(&metric_table::STARTED, [], self.started_seconds);
+        samples.put(&metric_table::DESCRIPTORS, [], self.descriptors);
+        samples.put(&metric_table::DESCRIPTORS_LIMIT, [], self.max_descriptors);
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_told_as_it_is() {
-        let Process { cpu_seconds, resident_bytes, started_seconds, descriptors, most_descriptors } = Process::look();
+    fn this_process_is_reported_as_it_is() {
+        let Process { cpu_seconds, resident_bytes, started_seconds, descriptors, max_descriptors } = Process::look();
         assert!(cpu_seconds >= 0.0 && resident_bytes > 1 << 20 && started_seconds > 1.6e9);
-        assert!(descriptors > 2 && most_descriptors >= descriptors as u64);
+        assert!(descriptors > 2 && max_descriptors >= descriptors as u64);
     }
 
     #[test]

@@ -20,25 +20,25 @@ const WRITTEN: usize = 4_096;
 const SLOW: Duration = Duration::from_millis(20);
 
 /// File systems by their magic number (statfs(2)), with their suitability for a store.
-const KINDS: &[(u64, &str, Fit)] = &[
-    (0xef53, "ext4", Fit::Well),
-    (0x5846_5342, "xfs", Fit::Well),
-    (0x9123_683e, "btrfs", Fit::Well),
-    (0x2fc1_2fc1, "zfs", Fit::Well),
-    (0xf2f5_2010, "f2fs", Fit::Well),
-    (0xca45_1a4e, "bcachefs", Fit::Well),
-    (0x0102_1994, "tmpfs", Fit::Gone("it is memory: all that was paid for is gone when the machine stops")),
-    (0x8584_58f6, "ramfs", Fit::Gone("it is memory: all that was paid for is gone when the machine stops")),
-    (0x794c_7630, "overlayfs", Fit::Doubtful("it goes with its container, if it is of one: mount a volume there")),
-    (0x6969, "nfs", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0xff53_4d42, "cifs", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0xfe53_4d42, "smb2", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
-    (0x6573_5546, "fuse", Fit::Doubtful("whether what it takes is on a disk is for its server to say")),
-    (0x0102_1997, "9p", Fit::Doubtful("whether what it takes is on a disk is for its server to say")),
+const KINDS: &[(u64, &str, Suitability)] = &[
+    (0xef53, "ext4", Suitability::Well),
+    (0x5846_5342, "xfs", Suitability::Well),
+    (0x9123_683e, "btrfs", Suitability::Well),
+    (0x2fc1_2fc1, "zfs", Suitability::Well),
+    (0xf2f5_2010, "f2fs", Suitability::Well),
+    (0xca45_1a4e, "bcachefs", Suitability::Well),
+    (0x0102_1994, "tmpfs", Suitability::Gone("it is memory: all that was paid for is gone when the machine stops")),
+    (0x8584_58f6, "ramfs", Suitability::Gone("it is memory: all that was paid for is gone when the machine stops")),
+    (0x794c_7630, "overlayfs", Suitability::Doubtful("it goes with its container, if it is of one: mount a volume there")),
+    (0x6969, "nfs", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0xff53_4d42, "cifs", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0xfe53_4d42, "smb2", Suitability::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0x6573_5546, "fuse", Suitability::Doubtful("whether what it takes is on a disk is for its server to say")),
+    (0x0102_1997, "9p", Suitability::Doubtful("whether what it takes is on a disk is for its server to say")),
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Fit {
+enum Suitability {
     Well,
     Doubtful(&'static str),
     Gone(&'static str),
@@ -58,7 +58,7 @@ pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
         found.push(free(&disk, kept_free));
     }
     found.push(match writes(&folder) {
-        Ok(took) => speed(took),
+        Ok(elapsed) => speed(elapsed),
         Err(error) => Finding::fail(
             "disk",
             format!("`{}` cannot be written to: {error}", folder.display()),
@@ -79,8 +79,8 @@ fn kind(folder: &Path, number: u64) -> Finding {
     let name = known.map_or_else(|| format!("a file system of kind {number:#x}"), |(_, name, _)| (*name).to_owned());
     let text = format!("`{}` is on {name}", folder.display());
     match known {
-        Some((_, _, Fit::Well)) | None => Finding::ok("disk", text),
-        Some((_, _, Fit::Doubtful(remedy) | Fit::Gone(remedy))) => Finding::warn("disk", text, *remedy),
+        Some((_, _, Suitability::Well)) | None => Finding::ok("disk", text),
+        Some((_, _, Suitability::Doubtful(remedy) | Suitability::Gone(remedy))) => Finding::warn("disk", text, *remedy),
     }
 }
 
@@ -102,9 +102,9 @@ fn free(disk: &StatVfs, kept_free: u64) -> Finding {
     if bytes < kept_free.saturating_mul(4) { Finding::warn("disk", text, remedy) } else { Finding::ok("disk", text) }
 }
 
-fn speed(took: Duration) -> Finding {
-    let text = format!("a write is on it after {:.2} ms", took.as_secs_f64() * 1_000.0);
-    if took > SLOW {
+fn speed(elapsed: Duration) -> Finding {
+    let text = format!("a write is on it after {:.2} ms", elapsed.as_secs_f64() * 1_000.0);
+    if elapsed > SLOW {
         return Finding::warn(
             "disk",
             text,
@@ -117,15 +117,15 @@ fn speed(took: Duration) -> Finding {
 /// Returns the median time of some writes to disk.
 fn writes(folder: &Path) -> io::Result<Duration> {
     let mut file = File::from(nameless(folder)?);
-    let mut took = Vec::with_capacity(WRITES);
+    let mut elapsed = Vec::with_capacity(WRITES);
     for _ in 0..WRITES {
-        let begun = Instant::now();
+        let started = Instant::now();
         file.write_all(&[0; WRITTEN])?;
         fdatasync(&file)?;
-        took.push(begun.elapsed());
+        elapsed.push(started.elapsed());
     }
-    took.sort_unstable();
-    Ok(took[WRITES / 2])
+    elapsed.sort_unstable();
+    Ok(elapsed[WRITES / 2])
 }
 
 /// Creates a file without a name, which disappears with this process. If the file system does not support that, the
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_disks_of_others_are_told() {
+    fn memory_and_disks_of_others_are_reported() {
         let level = |number| kind(Path::new("/"), number).level;
         assert_eq!([level(0xef53), level(0x0102_1994), level(0x6969), level(7)], [Level::Ok, Level::Warn, Level::Warn, Level::Ok]);
         assert_eq!((speed(Duration::from_millis(21)).level, speed(SLOW).level), (Level::Warn, Level::Ok));

@@ -12,8 +12,8 @@ use std::{
 };
 
 use tokio::time::{MissedTickBehavior, interval};
-use tollhouse_base::{clock::Clock, uses::Tally};
-use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema};
+use tollhouse_base::{clock::Clock, gcra::Tally};
+use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, schema};
 
 use super::Replica;
 
@@ -26,19 +26,19 @@ const EXCHANGE_EVERY: Duration = Duration::from_millis(250);
 const STRETCH_MS: u64 = 10_000;
 
 /// Maximum number of keys of one tally that a replica reports at once.
-const MOST_TOLD: usize = 1_000;
+const MAX_SENT: usize = 1_000;
 
 /// Maximum number of sums read at once, newest first.
-const MOST_HEARD: usize = 16_384;
+const MAX_RECEIVED: usize = 16_384;
 
 /// The shared counters, by name.
-pub type Tallies = Vec<(&'static str, Arc<dyn Tally>)>;
+pub type SharedCounts = Vec<(&'static str, Arc<dyn Tally>)>;
 
 /// The exchange of one replica.
 struct Exchange {
     store: Arc<dyn Store>,
     clock: Clock,
-    tallies: Tallies,
+    tallies: SharedCounts,
     /// The known part of each sum, including this replica's own.
     known: HashMap<(u64, String), i128>,
     /// The period of the previous exchange.
@@ -48,7 +48,7 @@ struct Exchange {
 impl Replica {
     /// Exchanges the counts of `tallies` with other replicas, as long as somebody holds this replica. Does nothing if
     /// the store is not shared. Call it inside a tokio runtime.
-    pub fn exchange(self: &Arc<Self>, clock: Clock, tallies: Tallies) {
+    pub fn exchange(self: &Arc<Self>, clock: Clock, tallies: SharedCounts) {
         if !self.shared || tallies.is_empty() {
             return;
         }
@@ -77,24 +77,24 @@ impl Exchange {
 
     async fn turn(&mut self) -> Result<(), StoreError> {
         let stretch = self.clock.now().0 / STRETCH_MS;
-        self.tell(stretch).await?;
-        self.hear(stretch).await?;
+        self.send(stretch).await?;
+        self.receive(stretch).await?;
         if self.before.replace(stretch) != Some(stretch) {
             // Other replicas may still be in the previous period.
-            let (rows, gone) = (USED.rows(), stretch.saturating_sub(2));
-            rows.clear(&*self.store, &rows.all().before(&gone), u64::MAX).await?;
-            self.known.retain(|(of, _), _| *of >= gone);
+            let (rows, removed) = (USED.rows(), stretch.saturating_sub(2));
+            rows.clear(&*self.store, &rows.all().before(&removed), u64::MAX).await?;
+            self.known.retain(|(of, _), _| *of >= removed);
         }
         Ok(())
     }
 
-    async fn tell(&mut self, stretch: u64) -> Result<(), StoreError> {
+    async fn send(&mut self, stretch: u64) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         let mut own = vec![];
         for (tally, counted) in &self.tallies {
-            for (key, used) in counted.take_used(MOST_TOLD) {
+            for (key, used) in counted.take_used(MAX_SENT) {
                 let at = (stretch, format!("{tally}/{key}"));
-                batch.add(&USED, &at, used.into(), Limit::Ceiling(i128::MAX));
+                batch.add(&USED, &at, used.into(), SumLimit::Ceiling(i128::MAX));
                 own.push((at, i128::from(used)));
             }
         }
@@ -106,10 +106,10 @@ impl Exchange {
         Ok(())
     }
 
-    async fn hear(&mut self, stretch: u64) -> Result<(), StoreError> {
+    async fn receive(&mut self, stretch: u64) -> Result<(), StoreError> {
         let rows = USED.rows();
-        let heard = rows.all().from(&stretch.saturating_sub(1));
-        for row in rows.page(&*self.store, &heard, MOST_HEARD, Direction::Backward).await? {
+        let received = rows.all().from(&stretch.saturating_sub(1));
+        for row in rows.page(&*self.store, &received, MAX_RECEIVED, Direction::Backward).await? {
             let (sum, known) = (row.value.0, self.known.entry(row.key.clone()).or_default());
             let more = u64::try_from(sum - std::mem::replace(known, sum)).unwrap_or(0);
             let counted = row.key.1.split_once('/').and_then(|(name, key)| {

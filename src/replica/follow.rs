@@ -7,12 +7,12 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
-use tollhouse_store::{Change, Changes, StoreError};
+use tollhouse_store::{Changes, CommittedChange, StoreError};
 
 use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError};
 
 /// How often the change log is polled.
-const HEAR_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 /// Maximum number of changes read at once.
 const SOME: usize = 256;
@@ -26,13 +26,13 @@ const SWEEP_EVERY: u64 = 120;
 
 /// State in memory that is derived from the store.
 #[async_trait]
-pub trait Followed: Send + Sync + 'static {
+pub trait FollowedState: Send + Sync + 'static {
     /// Updates the state for these changes, some of which may be this replica's own.
     ///
     /// # Errors
     ///
     /// Errors of the store. The call is repeated.
-    async fn heed(&self, changes: &[Change]) -> Result<(), StoreError>;
+    async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError>;
 
     /// Reloads all of the state from the store.
     ///
@@ -49,48 +49,48 @@ impl Replica {
     /// # Errors
     ///
     /// The same as for [`Replica::begin`].
-    pub async fn follow(self: &Arc<Self>, followed: Arc<dyn Followed>) -> Result<(), JoinError> {
+    pub async fn follow(self: &Arc<Self>, followed: Arc<dyn FollowedState>) -> Result<(), JoinError> {
         if !self.shared {
             return Ok(());
         }
-        self.hear(&*followed).await?;
+        self.poll(&*followed).await?;
         self.renew().await?;
         // Check again: another version may have started meanwhile without seeing the lease.
         self.agree_on_formats().await?;
         // Apply changes made before others saw the lease, which did not wait for this replica.
-        self.hear(&*followed).await?;
+        self.poll(&*followed).await?;
         let followed = Arc::downgrade(&followed);
         let tasks = [
-            tokio::spawn(hear_on(Arc::downgrade(self), followed.clone())),
-            tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.has_heeded))),
-            tokio::spawn(keep_house(Arc::downgrade(self), followed)),
+            tokio::spawn(poll_loop(Arc::downgrade(self), followed.clone())),
+            tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.last_applied))),
+            tokio::spawn(run_maintenance(Arc::downgrade(self), followed)),
         ];
         self.tasks().extend(tasks);
         Ok(())
     }
 
     /// Reads and applies the changes since the last call.
-    async fn hear(&self, followed: &dyn Followed) -> Result<(), StoreError> {
+    async fn poll(&self, followed: &dyn FollowedState) -> Result<(), StoreError> {
         loop {
-            let asked = Instant::now();
+            let request = Instant::now();
             let after = self.applied.load(Ordering::SeqCst);
-            let Changes { changes, newest, gone } = self.store.changes(after, SOME).await?;
+            let Changes { changes, newest, truncated: removed } = self.store.changes(after, SOME).await?;
             let applied = match changes.last() {
-                _ if gone => {
+                _ if removed => {
                     followed.reload().await?;
                     newest
                 }
                 Some(last) => {
-                    followed.heed(&changes).await?;
+                    followed.apply(&changes).await?;
                     last.number
                 }
                 None => after,
             };
             if self.applied.swap(applied, Ordering::SeqCst) != applied {
-                self.has_heeded.notify_one();
+                self.last_applied.notify_one();
             }
             if applied >= newest {
-                self.contact().hear(asked);
+                self.contact().note_contact(request);
                 return Ok(());
             }
         }
@@ -98,24 +98,24 @@ impl Replica {
 }
 
 /// Follows changes until nobody holds the replica or the followed state.
-async fn hear_on(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
-    let mut tick = interval(HEAR_EVERY);
+async fn poll_loop(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
+    let mut tick = interval(POLL_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut away = false;
     loop {
         tick.tick().await;
         let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
-        let heard = replica.hear(&*followed).await;
-        if let (Err(error), false) = (&heard, away) {
+        let received = replica.poll(&*followed).await;
+        if let (Err(error), false) = (&received, away) {
             tracing::warn!(%error, "what other replicas change could not be heeded");
         }
-        away = heard.is_err();
+        away = received.is_err();
     }
 }
 
 /// Renews the lease once a second, and at once when changes were applied, until nobody holds the replica or the
 /// followed state. It waits only for the store, and for no commit longer than [`RENEW_WITHIN`].
-async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_heeded: Arc<tokio::sync::Notify>) {
+async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, has_heeded: Arc<tokio::sync::Notify>) {
     let (mut next, mut away) = (Instant::now() + RENEW_EVERY, false);
     loop {
         tokio::select! {
@@ -123,7 +123,7 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_he
             () = has_heeded.notified() => {}
         }
         let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
-        let began = Instant::now();
+        let started = Instant::now();
         let failed = match timeout(RENEW_WITHIN, replica.renew()).await {
             Ok(Ok(())) => None,
             // If a later version has written rows since, the replica stays fenced.
@@ -134,23 +134,23 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_he
             tracing::warn!(error, "the lease of this replica could not be renewed; it is tried again");
         }
         away = failed.is_some();
-        next = if away { Instant::now() + RENEW_AGAIN } else { began + RENEW_EVERY };
+        next = if away { Instant::now() + RENEW_AGAIN } else { started + RENEW_EVERY };
     }
 }
 
 /// Runs work without urgency: checks which formats rows may have, and deletes old leases.
-async fn keep_house(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
+async fn run_maintenance(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
     let mut tick = interval(ASK_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     tick.tick().await;
     for number in 1_u64.. {
         tick.tick().await;
         let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
-        let mut kept = replica.write_what_all_read().await;
+        let mut stored = replica.write_what_all_read().await;
         if number.is_multiple_of(SWEEP_EVERY) {
-            kept = kept.and(replica.sweep().await);
+            stored = stored.and(replica.sweep().await);
         }
-        if let Err(error) = kept {
+        if let Err(error) = stored {
             tracing::debug!(%error, "the store was not there for what replicas say of themselves");
         }
     }

@@ -26,7 +26,7 @@ pub(super) const UNSAID: u32 = 4;
 
 /// The formats that a version knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownFormats {
     /// The highest format that it reads: one, plus every change of a format so far, which `tests/tidy.rs` counts.
     pub(super) reads: u32,
     /// The highest format that it always writes. The previous version reads it.
@@ -36,7 +36,7 @@ pub(super) struct Known {
 }
 
 /// The formats that this version knows.
-pub(super) const OWN: Known = Known { reads: 9, writes: 4, wants: PAYMENTS_UNRESOLVED };
+pub(super) const OWN: KnownFormats = KnownFormats { reads: 9, writes: 4, wants: PAYMENTS_UNRESOLVED };
 
 /// The format in which an answer's row names the object with its body.
 pub const ANSWERS_APART: u32 = 5;
@@ -45,7 +45,7 @@ pub const ANSWERS_APART: u32 = 5;
 pub const RECEIPTS_SHORT: u32 = 6;
 
 /// The format of sales in which all hosts also list the sellers.
-pub const SELLERS_KEPT: u32 = 7;
+pub const SELLERS_STORED: u32 = 7;
 
 /// The format in which the row of a handler's version names the object with its source.
 pub const SOURCES_APART: u32 = 8;
@@ -60,7 +60,8 @@ pub const SETTLED_BEFORE: u32 = PAYMENTS_UNRESOLVED;
 /// Forms of rows up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Formats {
-    pub(super) up_to: u32,
+    #[serde(rename = "up_to")]
+    pub(super) through: u32,
 }
 json_values!(Formats);
 
@@ -95,7 +96,7 @@ pub enum JoinError {
 
 /// Fails if the store has rows in formats that are not read.
 pub(super) fn are_read(written: Option<&Formats>, reads: u32) -> Result<(), JoinError> {
-    match written.map(|written| written.up_to).filter(|written| *written > reads) {
+    match written.map(|written| written.through).filter(|written| *written > reads) {
         Some(written) => Err(JoinError::Later { written, reads }),
         None => Ok(()),
     }

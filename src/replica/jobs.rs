@@ -3,7 +3,7 @@
 //! A job's row records when it is due, which replica has it, and the number of its turn. A replica keeps a job as long
 //! as its [lease](super::lease) lasts, so that a replica that is gone blocks no job for longer. A replica that was
 //! suspended may continue a turn that another has taken meanwhile. Anything that must not happen twice belongs in a
-//! commit that [requires the turn](Turn::holds).
+//! commit that [requires the turn](JobRun::holds).
 //!
 //! If the store is not shared, the process always has every job, and nothing is written.
 
@@ -18,11 +18,11 @@ use super::Replica;
 /// Delay between attempts to release a job.
 const AGAIN: Duration = Duration::from_secs(1);
 
-const JOBS: Table<String, Job> = schema::JOBS.holding();
+const JOBS: Table<String, JobState> = schema::JOBS.holding();
 
 /// The state of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Job {
+struct JobState {
     /// When it is due: milliseconds since 1970, by the store's clock.
     due_ms: u64,
     /// The replica that runs it.
@@ -30,13 +30,13 @@ struct Job {
     /// The number of the turn. It makes the rows of two turns differ.
     epoch: u64,
 }
-postcard_values!(Job);
+postcard_values!(JobState);
 
 /// A replica's turn to run a job.
 #[derive(Debug, Clone)]
-pub struct Turn(Option<Arc<Row<String, Job>>>);
+pub struct JobRun(Option<Arc<Row<String, JobState>>>);
 
-impl Turn {
+impl JobRun {
     /// Lets a commit succeed only if no other replica has taken the job since.
     pub fn holds(&self, batch: &mut Batch) {
         if let Some(row) = &self.0 {
@@ -52,7 +52,12 @@ impl Replica {
     /// # Errors
     ///
     /// Errors of the store and of `work`.
-    pub async fn alone<T, E, Doing>(self: &Arc<Self>, job: &str, every: Duration, work: impl FnOnce(Turn) -> Doing) -> Result<Option<T>, E>
+    pub async fn alone<T, E, Doing>(
+        self: &Arc<Self>,
+        job: &str,
+        every: Duration,
+        work: impl FnOnce(JobRun) -> Doing,
+    ) -> Result<Option<T>, E>
     where
         E: From<StoreError>,
         Doing: Future<Output = Result<T, E>>,
@@ -68,7 +73,7 @@ impl Replica {
     }
 
     /// Releases a job once the store is available again. No other replica takes it as long as this one lives.
-    fn end_later(self: &Arc<Self>, job: String, turn: Turn, wait: Duration) {
+    fn end_later(self: &Arc<Self>, job: String, turn: JobRun, wait: Duration) {
         let replica = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
@@ -83,9 +88,9 @@ impl Replica {
     }
 
     /// Takes a job that is due, unless another replica has it.
-    pub(super) async fn take_turn(&self, job: &str) -> Result<Option<Turn>, StoreError> {
+    pub(super) async fn take_turn(&self, job: &str) -> Result<Option<JobRun>, StoreError> {
         if !self.shared {
-            return Ok(Some(Turn(None)));
+            return Ok(Some(JobRun(None)));
         }
         let name = job.to_owned();
         let row = JOBS.row(&*self.store, &name).await?;
@@ -95,25 +100,25 @@ impl Replica {
         if self.is_fenced() || !is_due || (anothers && self.living().await?.has(before.holder.as_ref())) {
             return Ok(None);
         }
-        let taken = Job { holder: Some(self.id.clone()), epoch: before.epoch + 1, ..before };
+        let taken = JobState { holder: Some(self.id.clone()), epoch: before.epoch + 1, ..before };
         let mut batch = Batch::new();
         match &row {
             Some(row) => batch.replace(&JOBS, row, &taken),
             None => batch.insert(&JOBS, &name, &taken),
         };
         match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => Ok(Some(Turn(Some(Arc::new(JOBS.own(name, taken)))))),
+            Ok(_) => Ok(Some(JobRun(Some(Arc::new(JOBS.own(name, taken)))))),
             Err(StoreError::Conflict) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// Releases a job, which is next due after `wait`. Does nothing if another replica has taken it meanwhile.
-    pub(super) async fn end_turn(&self, turn: Turn, wait: Duration) -> Result<(), StoreError> {
+    pub(super) async fn end_turn(&self, turn: JobRun, wait: Duration) -> Result<(), StoreError> {
         let Some(row) = turn.0 else { return Ok(()) };
         let due = self.store.now().await?.plus(wait);
         let mut batch = Batch::new();
-        batch.replace(&JOBS, &row, &Job { due_ms: due.0, holder: None, epoch: row.value.epoch });
+        batch.replace(&JOBS, &row, &JobState { due_ms: due.0, holder: None, epoch: row.value.epoch });
         // A job that is done once at a start is not taken again by its holder, so a crash of the store must not undo
         // its release.
         let durability = if wait.is_zero() { Durability::Durable } else { Durability::Buffered };

@@ -6,7 +6,7 @@ use tollhouse_store::{Batch, Durability, StoreError, Table, json_values, schema}
 
 use super::Replica;
 
-const KEYS: Table<String, Agreed> = schema::KEYS.holding();
+const KEYS: Table<String, SharedKey> = schema::KEYS.holding();
 
 /// The key that encrypts secrets.
 pub const MASTER_KEY: &str = "master";
@@ -17,13 +17,14 @@ pub const RECEIPT_KEY: &str = "receipts";
 
 /// The id of the key that all replicas share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Agreed {
+struct SharedKey {
     id: String,
     /// The replica that set it at its start, for keys where that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    said_by: Option<ReplicaId>,
+    #[serde(rename = "said_by")]
+    announced_by: Option<ReplicaId>,
 }
-json_values!(Agreed);
+json_values!(SharedKey);
 
 impl Replica {
     /// Returns the id of the shared key for `what`. That is `ours` if none was set before or the store is not shared.
@@ -37,11 +38,11 @@ impl Replica {
         }
         let name = what.to_owned();
         loop {
-            if let Some(Agreed { id, .. }) = KEYS.get(&*self.store, &name).await? {
+            if let Some(SharedKey { id, .. }) = KEYS.get(&*self.store, &name).await? {
                 return Ok(id);
             }
             let mut batch = Batch::new();
-            batch.insert(&KEYS, &name, &Agreed { id: ours.to_owned(), said_by: None });
+            batch.insert(&KEYS, &name, &SharedKey { id: ours.to_owned(), announced_by: None });
             match batch.commit(&*self.store, Durability::Durable).await {
                 // On a conflict, another replica came first.
                 Ok(_) | Err(StoreError::Conflict) => {}
@@ -59,7 +60,10 @@ impl Replica {
         if !self.shared {
             return Ok(());
         }
-        KEYS.put(&what.to_owned(), &Agreed { id: ours.to_owned(), said_by: None }).commit(&*self.store, Durability::Durable).await.map(drop)
+        KEYS.put(&what.to_owned(), &SharedKey { id: ours.to_owned(), announced_by: None })
+            .commit(&*self.store, Durability::Durable)
+            .await
+            .map(drop)
     }
 
     /// Sets the shared key for `what`, unless a live replica set another one at its start, which is returned then. Of
@@ -68,18 +72,20 @@ impl Replica {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn say(&self, what: &str, ours: &str) -> Result<Option<String>, StoreError> {
+    pub async fn announce(&self, what: &str, ours: &str) -> Result<Option<String>, StoreError> {
         if !self.shared {
             return Ok(None);
         }
         let name = what.to_owned();
-        let said = Agreed { id: ours.to_owned(), said_by: Some(self.id.clone()) };
+        let message = SharedKey { id: ours.to_owned(), announced_by: Some(self.id.clone()) };
         loop {
             let mut batch = Batch::new();
             match KEYS.row(&*self.store, &name).await? {
-                Some(row) if self.holds_lease(row.value.said_by.as_ref()).await? => return Ok(Some(row.value.id).filter(|id| id != ours)),
-                Some(row) => batch.replace(&KEYS, &row, &said),
-                None => batch.insert(&KEYS, &name, &said),
+                Some(row) if self.holds_lease(row.value.announced_by.as_ref()).await? => {
+                    return Ok(Some(row.value.id).filter(|id| id != ours));
+                }
+                Some(row) => batch.replace(&KEYS, &row, &message),
+                None => batch.insert(&KEYS, &name, &message),
             };
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => return Ok(None),

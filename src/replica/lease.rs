@@ -12,7 +12,7 @@ pub(super) const REPLICAS: Table<ReplicaId, Lease> = schema::REPLICAS.holding();
 pub(super) const LEASE_MS: u64 = 3_000;
 
 /// How long an expired lease is kept, in milliseconds, so that others can see what became of a replica.
-pub(super) const KEPT_MS: u64 = 60 * 60 * 1_000;
+pub(super) const RETENTION_MS: u64 = 60 * 60 * 1_000;
 
 /// A replica's record about itself. Nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +36,9 @@ impl Lease {
 
 /// The replicas with valid leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Living(pub(super) Option<BTreeSet<ReplicaId>>);
+pub struct LiveReplicas(pub(super) Option<BTreeSet<ReplicaId>>);
 
-impl Living {
+impl LiveReplicas {
     /// Returns whether this replica may be running. `None` stands for a version before replicas had ids, which is not
     /// running.
     #[must_use]

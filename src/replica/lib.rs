@@ -28,14 +28,14 @@
 
 #![warn(missing_docs)]
 
+mod barrier;
 mod exchange;
 mod follow;
 mod formats;
 mod jobs;
 mod keys;
 mod lease;
-mod seen;
-mod told;
+mod peers;
 mod versions;
 
 use std::{
@@ -50,29 +50,29 @@ use std::{
 use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 use tollhouse_base::{
     clock::{Clock, Timestamp},
+    clock_steadiness::Steadiness,
     id::ReplicaId,
-    steady::Steadiness,
 };
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 
 pub use self::{
-    exchange::Tallies,
-    follow::Followed,
-    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_KEPT, SETTLED_BEFORE, SOURCES_APART},
-    jobs::Turn,
+    exchange::SharedCounts,
+    follow::FollowedState,
+    formats::{ANSWERS_APART, JoinError, PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, SELLERS_STORED, SETTLED_BEFORE, SOURCES_APART},
+    jobs::JobRun,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
-    lease::Living,
-    seen::Seen,
+    lease::LiveReplicas,
+    peers::SeenReplica,
     versions::readable,
 };
 use self::{
-    formats::{Known, WRITTEN, are_read},
-    lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
+    formats::{KnownFormats, WRITTEN, are_read},
+    lease::{LEASE_MS, Lease, REPLICAS, RETENTION_MS},
 };
 
 /// How long a replica serves after it last read changes. It is shorter than a lease, so that the replica stops before
 /// others take over.
-const HEEDED_FOR: Duration = Duration::from_secs(2);
+const APPLY_WINDOW: Duration = Duration::from_secs(2);
 
 /// How often a lease is renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
@@ -101,25 +101,25 @@ pub struct Replica {
     /// Watches that clock for jumps if the store is not shared.
     steadiness: Steadiness,
     /// The host's clock. It follows the store's clock if that is shared.
-    told: Clock,
-    known: Known,
+    db_clock: Clock,
+    known: KnownFormats,
     /// The highest format in which rows may be written, as far as it is known.
     written: AtomicU32,
     /// Number of the newest change that was applied.
     applied: AtomicU64,
-    contact: Mutex<Contact>,
+    contact: Mutex<StoreContact>,
     /// Wakes the task that renews the lease, in which others read how far this replica has applied changes.
-    has_heeded: Arc<Notify>,
+    last_applied: Arc<Notify>,
     /// The tasks that follow changes and renew the lease.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The state of the contact between this replica and the store.
 #[derive(Debug, Clone, Copy, Default)]
-struct Contact {
+struct StoreContact {
     /// When the request for the changes applied so far was sent.
-    heard: Option<Instant>,
-    lease: Option<Held>,
+    last_contact: Option<Instant>,
+    lease: Option<HeldLease>,
     /// When the current unbroken series of leases began. Changes requested before that do not count as read.
     unbroken_from: Option<Instant>,
     /// How far this machine's clock was certainly ahead of the store's at the last renewal, in milliseconds.
@@ -128,20 +128,20 @@ struct Contact {
 
 /// A lease, from its holder's point of view.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldLease {
     /// When it was requested.
-    asked: Instant,
+    requested: Instant,
     /// Its expiry by the store's clock.
     until: Timestamp,
     /// Start of the unbroken series of leases, by the store's clock.
     since: Timestamp,
 }
 
-impl Contact {
+impl StoreContact {
     /// Records that changes requested at `asked` have been read, unless there was a gap in the leases since.
-    fn hear(&mut self, asked: Instant) {
-        if self.unbroken_from.is_none_or(|from| asked >= from) {
-            self.heard = Some(asked);
+    fn note_contact(&mut self, request: Instant) {
+        if self.unbroken_from.is_none_or(|from| request >= from) {
+            self.last_contact = Some(request);
         }
     }
 }
@@ -159,11 +159,11 @@ impl Replica {
         Self::knowing(store, Clock::default(), formats::OWN)
     }
 
-    /// Creates a replica of this store that sets the clock `told` to the store's time, from [`Replica::begin`] on.
+    /// Creates a replica of this store that sets the clock `barrier` to the store's time, from [`Replica::begin`] on.
     /// Days, ages and everything else that hosts must agree on use that clock.
     #[must_use]
-    pub fn telling(store: Arc<dyn Store>, told: Clock) -> Arc<Self> {
-        Self::on(store, Clock::default(), formats::OWN, told)
+    pub fn with_db_clock(store: Arc<dyn Store>, reported: Clock) -> Arc<Self> {
+        Self::on(store, Clock::default(), formats::OWN, reported)
     }
 
     /// Creates a replica on a machine with this clock.
@@ -175,16 +175,16 @@ impl Replica {
     /// Creates a replica of an earlier version, which reads rows up to this format.
     #[cfg(any(test, feature = "testing"))]
     pub fn reading_up_to(store: Arc<dyn Store>, format: u32) -> Arc<Self> {
-        Self::knowing(store, Clock::default(), Known { reads: format, writes: formats::OWN.writes, wants: formats::OWN.writes })
+        Self::knowing(store, Clock::default(), KnownFormats { reads: format, writes: formats::OWN.writes, wants: formats::OWN.writes })
     }
 
     /// Creates a replica of a version with these formats, on a machine with this clock.
-    fn knowing(store: Arc<dyn Store>, clock: Clock, known: Known) -> Arc<Self> {
-        let told = clock.clone();
-        Self::on(store, clock, known, told)
+    fn knowing(store: Arc<dyn Store>, clock: Clock, known: KnownFormats) -> Arc<Self> {
+        let reported = clock.clone();
+        Self::on(store, clock, known, reported)
     }
 
-    fn on(store: Arc<dyn Store>, clock: Clock, known: Known, told: Clock) -> Arc<Self> {
+    fn on(store: Arc<dyn Store>, clock: Clock, known: KnownFormats, reported: Clock) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
         let written = AtomicU32::new(known.writes);
         Arc::new(Self {
@@ -193,12 +193,12 @@ impl Replica {
             shared,
             steadiness: Steadiness::of(clock.clone()),
             clock,
-            told,
+            db_clock: reported,
             known,
             written,
             applied: AtomicU64::new(0),
             contact: Mutex::default(),
-            has_heeded: Arc::default(),
+            last_applied: Arc::default(),
             tasks: Mutex::default(),
         })
     }
@@ -224,9 +224,9 @@ impl Replica {
     pub async fn begin(&self) -> Result<(), JoinError> {
         self.agree_on_formats().await?;
         if self.shared {
-            let asked = std::time::Instant::now();
+            let request = std::time::Instant::now();
             let there = self.store.now().await?;
-            self.told.follow(there, asked);
+            self.db_clock.follow_remote(there, request);
             self.applied.store(self.store.changes(0, 0).await?.newest, Ordering::SeqCst);
         }
         Ok(())
@@ -239,9 +239,9 @@ impl Replica {
         if !self.shared {
             return false;
         }
-        let Contact { heard, lease, .. } = *self.contact();
-        let holds = |asked: Option<Instant>, long: Duration| asked.is_some_and(|asked| asked.elapsed() < long);
-        !holds(heard, HEEDED_FOR) || !holds(lease.map(|lease| lease.asked), Duration::from_millis(LEASE_MS))
+        let StoreContact { last_contact: received, lease, .. } = *self.contact();
+        let holds = |request: Option<Instant>, long: Duration| request.is_some_and(|request| request.elapsed() < long);
+        !holds(received, APPLY_WINDOW) || !holds(lease.map(|lease| lease.requested), Duration::from_millis(LEASE_MS))
     }
 
     /// Returns how far this machine's clock is ahead of the store's, in milliseconds, if that is too far. Payments are
@@ -255,14 +255,14 @@ impl Replica {
     /// Returns whether ages can be trusted. They cannot while this machine's clock is far from the store's, or, if the
     /// store is not shared, has just jumped.
     #[must_use]
-    pub fn can_tell_ages(&self) -> bool {
+    pub fn can_expire(&self) -> bool {
         if self.shared { self.clock_apart_ms().is_none() } else { self.steadiness.is_steady() }
     }
 
     /// Records when something was last done here before the start. If the store is not shared and the clock is more
-    /// than a day further on, [ages](Replica::can_tell_ages) are not trusted for an hour.
+    /// than a day further on, [ages](Replica::can_expire) are not trusted for an hour.
     pub fn was_at(&self, before: Timestamp) {
-        self.steadiness.doubt_since(before);
+        self.steadiness.unsteady_since(before);
     }
 
     /// Returns why this replica accepts no calls at the moment, if the reason is its machine's clock.
@@ -278,21 +278,21 @@ impl Replica {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn living(&self) -> Result<Living, StoreError> {
+    pub async fn living(&self) -> Result<LiveReplicas, StoreError> {
         if !self.shared {
-            return Ok(Living(Some([self.id.clone()].into())));
+            return Ok(LiveReplicas(Some([self.id.clone()].into())));
         }
         let now = self.store.now().await?;
         if !self.is_steady(now) {
-            return Ok(Living(None));
+            return Ok(LiveReplicas(None));
         }
-        Ok(Living(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
+        Ok(LiveReplicas(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
     }
 
     /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas
     /// without a lease are gone.
     fn is_steady(&self, now: Timestamp) -> bool {
-        let steady = |held: Held| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
+        let steady = |held: HeldLease| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
         self.contact().lease.is_some_and(steady)
     }
 
@@ -326,14 +326,14 @@ impl Replica {
     /// expire before its holder does.
     async fn renew(&self) -> Result<(), JoinError> {
         let renewing = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let (asked, here) = (Instant::now(), self.clock.now());
+            let (request, here) = (Instant::now(), self.clock.now());
             // After a gap longer than a lease, others ignored this replica, and rows may now be of a later version.
             are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
             // A renewal that was given up and arrives late must not replace a later expiry by an earlier one.
             _ = tx.found(&REPLICAS, &self.id).await?;
             let (asked_now, now) = (std::time::Instant::now(), self.store.now().await?);
-            self.told.follow(now, asked_now);
-            let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
+            self.db_clock.follow_remote(now, asked_now);
+            let ahead_ms = ahead_for_sure(here, now, request.elapsed());
             let until = now.plus_millis(LEASE_MS);
             let lease = Lease {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -342,18 +342,18 @@ impl Replica {
                 applied: self.applied.load(Ordering::SeqCst),
             };
             tx.put(&REPLICAS, &self.id, &lease);
-            self.say_formats(&mut tx);
-            tx.answer::<_, JoinError>((Held { asked, until, since: now }, ahead_ms))
+            self.announce_formats(&mut tx);
+            tx.answer::<_, JoinError>((HeldLease { requested: request, until, since: now }, ahead_ms))
         });
         let (held, ahead_ms) = renewing.await?;
         let mut contact = self.contact();
-        if contact.lease.is_none_or(|before| before.asked.elapsed() >= Duration::from_millis(LEASE_MS)) {
+        if contact.lease.is_none_or(|before| before.requested.elapsed() >= Duration::from_millis(LEASE_MS)) {
             // A replica that saw the lease expire has not waited for this one, so what was read before may be stale.
-            contact.heard = None;
+            contact.last_contact = None;
             contact.unbroken_from = Some(Instant::now());
         }
         let since = contact.lease.filter(|before| before.until > held.since).map_or(held.since, |before| before.since);
-        contact.lease = Some(Held { since, ..held });
+        contact.lease = Some(HeldLease { since, ..held });
         let was_apart = is_apart(std::mem::replace(&mut contact.ahead_ms, ahead_ms));
         drop(contact);
         if is_apart(ahead_ms) && !was_apart {
@@ -370,7 +370,7 @@ impl Replica {
         let now = self.store.now().await?;
         let mut batch = Batch::new();
         for (id, lease) in self.leases().await? {
-            if lease.is_some_and(|lease| lease.until_ms.saturating_add(KEPT_MS) <= now.0) {
+            if lease.is_some_and(|lease| lease.until_ms.saturating_add(RETENTION_MS) <= now.0) {
                 batch.delete(&REPLICAS, &id);
                 Self::forget_formats(&mut batch, &id);
             }
@@ -414,7 +414,7 @@ impl Replica {
         }
     }
 
-    fn contact(&self) -> MutexGuard<'_, Contact> {
+    fn contact(&self) -> MutexGuard<'_, StoreContact> {
         self.contact.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -429,11 +429,11 @@ fn is_apart(ahead_ms: i64) -> bool {
 
 /// Returns how far a clock that showed `here` is certainly ahead of one that showed `there` at some time within `took`
 /// after that.
-fn ahead_for_sure(here: Timestamp, there: Timestamp, took: Duration) -> i64 {
+fn ahead_for_sure(here: Timestamp, there: Timestamp, elapsed: Duration) -> i64 {
     let apart = |a: u64, b: u64| i64::try_from(a).unwrap_or(i64::MAX).saturating_sub(i64::try_from(b).unwrap_or(i64::MAX));
-    let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    let (least, most) = (apart(here.0, there.0), apart(here.0.saturating_add(took), there.0));
-    if least > 0 { least } else { most.min(0) }
+    let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let (least, max) = (apart(here.0, there.0), apart(here.0.saturating_add(elapsed), there.0));
+    if least > 0 { least } else { max.min(0) }
 }
 
 #[cfg(test)]

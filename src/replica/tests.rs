@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use async_trait::async_trait;
 use tollhouse_base::clock::Clock;
 use tollhouse_store::{
-    Change, Changes, Space,
-    around::Meanwhile,
+    Changes, CommittedChange, Space,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
+    test_wrappers::InterleavingStore,
 };
 
 use super::*;
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
 /// A replica's state: the numbers of the changes that it has applied.
 #[derive(Debug, Default)]
-struct Holds {
+struct HeldChanges {
     heeded: Mutex<Vec<u64>>,
     reloads: Mutex<usize>,
     fails: AtomicBool,
@@ -26,8 +26,8 @@ struct Holds {
     stands_still: tokio::sync::Mutex<()>,
 }
 
-impl Holds {
-    fn heeded(&self) -> Vec<u64> {
+impl HeldChanges {
+    fn applied(&self) -> Vec<u64> {
         self.heeded.lock().unwrap().clone()
     }
 
@@ -37,8 +37,8 @@ impl Holds {
 }
 
 #[async_trait]
-impl Followed for Holds {
-    async fn heed(&self, changes: &[Change]) -> Result<(), StoreError> {
+impl FollowedState for HeldChanges {
+    async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError> {
         self.check()?;
         _ = self.stands_still.lock().await;
         self.heeded.lock().unwrap().extend(changes.iter().map(|change| change.number));
@@ -59,10 +59,10 @@ fn shared() -> (Arc<FaultyStore<MemoryStore>>, Clock) {
 }
 
 /// Returns a replica that follows changes, and its state, on which it depends.
-async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<Holds>) {
+async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<HeldChanges>) {
     let replica = Replica::new(Arc::clone(store) as _);
     replica.begin().await.unwrap();
-    let holds = Arc::new(Holds::default());
+    let holds = Arc::new(HeldChanges::default());
     replica.follow(Arc::clone(&holds) as _).await.unwrap();
     (replica, holds)
 }
@@ -70,42 +70,42 @@ async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<Ho
 /// Makes a change to a followed table.
 async fn change(store: &(impl Store + ?Sized)) {
     let mut batch = Batch::new();
-    batch.told.push((Space::Meta, b"policy".to_vec()));
+    batch.changelog.push((Space::Meta, b"policy".to_vec()));
     batch.commit(store, Durability::Buffered).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_told_once_all_who_live_heed_it() {
+async fn a_change_is_reported_once_all_who_live_follow_it() {
     let (store, _) = shared();
     change(&*store).await;
     let ((one, ours), (_other, theirs)) = (replica(&store).await, replica(&store).await);
     tokio::time::sleep(Duration::from_millis(50)).await;
     change(&*store).await;
-    let begun = Instant::now();
-    one.told().await;
-    assert_eq!((ours.heeded(), theirs.heeded()), (vec![2], vec![2]), "what was before was read, and is not told again");
-    assert!(begun.elapsed() <= Duration::from_millis(120), "{:?}", begun.elapsed());
+    let started = Instant::now();
+    one.wait_until_applied().await;
+    assert_eq!((ours.applied(), theirs.applied()), (vec![2], vec![2]), "what was before was read, and is not told again");
+    assert!(started.elapsed() <= Duration::from_millis(120), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_replica_that_has_left_nor_as_long_as_a_lease_for_one_that_is_silent_and_fenced_by_then() {
+async fn nobody_waits_for_a_departed_replica_or_a_full_lease_for_a_silent_one() {
     let (store, clock) = shared();
     let ((one, _ours), (other, theirs), (third, _holds)) = (replica(&store).await, replica(&store).await, replica(&store).await);
     third.leave().await;
     let silent = Arc::clone(&other);
     drop(theirs);
     change(&*store).await;
-    let begun = Instant::now();
-    one.told().await;
-    assert!(begun.elapsed() > HEEDED_FOR && begun.elapsed() < LEASE, "{:?}", begun.elapsed());
+    let started = Instant::now();
+    one.wait_until_applied().await;
+    assert!(started.elapsed() > APPLY_WINDOW && started.elapsed() < LEASE, "{:?}", started.elapsed());
     assert!(silent.is_fenced() && !one.is_fenced());
     clock.set(NOW.plus_millis(LEASE_MS - 1));
     one.renew().await.unwrap();
     clock.set(NOW.plus_millis(LEASE_MS));
     change(&*store).await;
-    let begun = Instant::now();
-    one.told().await;
-    assert!(begun.elapsed() <= Duration::from_millis(120), "its lease is over");
+    let started = Instant::now();
+    one.wait_until_applied().await;
+    assert!(started.elapsed() <= Duration::from_millis(120), "its lease is over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
     ours.fails.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
-    assert_eq!(ours.heeded(), [1]);
+    assert_eq!(ours.applied(), [1]);
 }
 
 /// Regression: deleting a tool with many files ended the lease of its host.
@@ -153,7 +153,7 @@ async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
     drop(still);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
-    assert_eq!(ours.heeded(), [1]);
+    assert_eq!(ours.applied(), [1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,10 +163,10 @@ async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
     let watched = Replica::new(Arc::clone(&memory) as _);
     watched.begin().await.unwrap();
     // Its third renewal never returns.
-    let store = Meanwhile::before_commit(3, Arc::clone(&memory), std::future::pending());
+    let store = InterleavingStore::before_commit(3, Arc::clone(&memory), std::future::pending());
     let one = Replica::new(store as _);
     one.begin().await.unwrap();
-    let holds = Arc::new(Holds::default());
+    let holds = Arc::new(HeldChanges::default());
     one.follow(Arc::clone(&holds) as _).await.unwrap();
     for second in 1..=10 {
         clock.set(NOW.plus_millis(second * 1_000));
@@ -188,7 +188,7 @@ async fn a_renewal_that_comes_late_does_not_end_the_lease_earlier() {
         let lease = Lease { version: String::new(), started_ms: 0, until_ms: NOW.0 + 1_000 + LEASE_MS, applied: 0 };
         REPLICAS.put(&id, &lease).commit(&*others, Durability::Buffered).await.unwrap();
     };
-    let store = Meanwhile::before_commit(1, Arc::clone(&memory), later);
+    let store = InterleavingStore::before_commit(1, Arc::clone(&memory), later);
     let late = Arc::new(Replica { id: one.id().clone(), ..Arc::into_inner(Replica::new(store as _)).unwrap() });
     late.renew().await.unwrap();
     let lease = REPLICAS.get(&*memory, one.id()).await.unwrap().unwrap();
@@ -208,7 +208,7 @@ async fn a_replica_that_cannot_renew_its_lease_is_fenced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_lease_was_over_is_fenced_until_it_has_heard_what_was_told_without_it() {
+async fn a_replica_with_an_expired_lease_is_fenced_until_it_caught_up() {
     let (store, _) = shared();
     let (one, _ours) = replica(&store).await;
     store.fail_all(tollhouse_store::faulty::Fault::Before);
@@ -224,33 +224,33 @@ async fn a_replica_whose_lease_was_over_is_fenced_until_it_has_heard_what_was_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_missed_more_than_is_kept_reads_all_anew() {
+async fn who_missed_more_than_is_kept_reads_all_again() {
     let (store, _) = shared();
     let (one, ours) = replica(&store).await;
-    for _ in 0..=tollhouse_store::CHANGES_KEPT {
+    for _ in 0..=tollhouse_store::MAX_CHANGES {
         change(store.inner()).await;
     }
-    one.told().await;
+    one.wait_until_applied().await;
     let reloads = *ours.reloads.lock().unwrap();
-    assert_eq!((reloads, ours.heeded()), (1, vec![]));
+    assert_eq!((reloads, ours.applied()), (1, vec![]));
     change(&*store).await;
-    one.told().await;
+    one.wait_until_applied().await;
     let Changes { newest, .. } = store.changes(0, 0).await.unwrap();
-    assert_eq!(ours.heeded(), [newest]);
+    assert_eq!(ours.applied(), [newest]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn leases_of_long_ago_are_taken_away() {
     let (store, clock) = shared();
     let ((one, _ours), (_other, _theirs)) = (replica(&store).await, replica(&store).await);
-    clock.set(NOW.plus_millis(LEASE_MS + KEPT_MS - 1));
+    clock.set(NOW.plus_millis(LEASE_MS + RETENTION_MS - 1));
     one.sweep().await.unwrap();
     assert_eq!(one.leases().await.unwrap().len(), 2);
-    clock.set(NOW.plus_millis(LEASE_MS + KEPT_MS));
+    clock.set(NOW.plus_millis(LEASE_MS + RETENTION_MS));
     one.renew().await.unwrap();
     one.sweep().await.unwrap();
-    let left: Vec<_> = one.leases().await.unwrap().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(left, [one.id().clone()]);
+    let remaining: Vec<_> = one.leases().await.unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(remaining, [one.id().clone()]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,7 +259,7 @@ async fn where_the_store_is_of_one_process_nothing_is_done_and_nobody_else_lives
     let (one, _ours) = replica(&store).await;
     store.fail_reads();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    one.told().await;
+    one.wait_until_applied().await;
     assert!(!one.is_fenced());
     let living = one.living().await.unwrap();
     assert!(living.has(Some(one.id())) && !living.has(Some(Replica::new(Arc::clone(&store) as _).id())) && !living.has(None));
@@ -295,17 +295,17 @@ async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does_not_happen() {
+async fn a_job_of_a_dead_replica_is_taken_over_and_its_late_writes_are_fenced() {
     let (store, clock) = shared();
-    let ((one, _ours), (gone, theirs)) = (replica(&store).await, replica(&store).await);
-    let late = gone.take_turn("job").await.unwrap().unwrap();
+    let ((one, _ours), (removed, theirs)) = (replica(&store).await, replica(&store).await);
+    let late = removed.take_turn("job").await.unwrap().unwrap();
     drop(theirs);
     clock.set(NOW.plus_millis(LEASE_MS - 1));
     one.renew().await.unwrap();
     assert!(one.take_turn("job").await.unwrap().is_none(), "its lease is not over");
     clock.set(NOW.plus_millis(LEASE_MS));
     let taken = one.take_turn("job").await.unwrap().unwrap();
-    let happens = async |turn: &Turn| {
+    let happens = async |turn: &JobRun| {
         let mut batch = Batch::new();
         batch.writes.push(tollhouse_store::Write::put(Space::Meta, "effect", "done"));
         turn.holds(&mut batch);
@@ -313,7 +313,7 @@ async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does
     };
     assert!(matches!(happens(&late).await, Err(StoreError::Conflict)));
     happens(&taken).await.unwrap();
-    gone.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
+    removed.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
     one.end_turn(taken, Duration::ZERO).await.unwrap();
     assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
 }
@@ -335,7 +335,7 @@ async fn a_job_whose_end_could_not_be_said_is_given_back_once_the_store_is_there
 
 #[test]
 fn clocks_are_apart_by_what_the_time_that_the_answer_took_does_not_explain() {
-    let ahead = |here: u64, there: u64, took: u64| ahead_for_sure(Timestamp(here), Timestamp(there), Duration::from_millis(took));
+    let ahead = |here: u64, there: u64, elapsed: u64| ahead_for_sure(Timestamp(here), Timestamp(there), Duration::from_millis(elapsed));
     assert_eq!(ahead(10_000, 10_000, 0), 0);
     assert_eq!(ahead(12_000, 10_000, 5_000), 2_000, "it was ahead before the question");
     assert_eq!(ahead(10_000, 12_000, 0), -2_000);
@@ -344,13 +344,13 @@ fn clocks_are_apart_by_what_the_time_that_the_answer_took_does_not_explain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_whose_clock_is_far_from_the_stores_says_so_until_it_is_put_right() {
+async fn a_replica_whose_clock_is_far_from_the_stores_reports_it_until_it_is_put_right() {
     let (store, _) = shared();
     for (millis, apart) in [(NOW.0 + 1_001, Some(1_001)), (NOW.0 - 1_001, Some(-1_001)), (NOW.0 + 1_000, None)] {
         let clock = Clock::fixed(Timestamp(millis));
         let replica = Replica::knowing(Arc::clone(&store) as _, clock.clone(), super::formats::OWN);
         replica.begin().await.unwrap();
-        let holds = Arc::new(Holds::default());
+        let holds = Arc::new(HeldChanges::default());
         replica.follow(Arc::clone(&holds) as _).await.unwrap();
         assert_eq!(replica.clock_apart_ms(), apart);
         clock.set(NOW);

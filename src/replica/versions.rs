@@ -36,13 +36,13 @@ impl Replica {
         let before = loop {
             let row = WRITTEN.row(&*self.store, &()).await?;
             are_read(row.as_ref().map(|row| &row.value), self.known.reads)?;
-            if row.as_ref().is_some_and(|row| row.value.up_to >= writes) {
+            if row.as_ref().is_some_and(|row| row.value.through >= writes) {
                 break None;
             }
             let mut batch = Batch::new();
             match &row {
-                Some(row) => batch.replace(&WRITTEN, row, &Formats { up_to: writes }),
-                None => batch.insert(&WRITTEN, &(), &Formats { up_to: writes }),
+                Some(row) => batch.replace(&WRITTEN, row, &Formats { through: writes }),
+                None => batch.insert(&WRITTEN, &(), &Formats { through: writes }),
             };
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => break Some(row),
@@ -85,13 +85,13 @@ impl Replica {
         }
         loop {
             let row = WRITTEN.row(&*self.store, &()).await?;
-            if row.as_ref().is_some_and(|row| row.value.up_to >= form) {
+            if row.as_ref().is_some_and(|row| row.value.through >= form) {
                 break;
             }
             let mut batch = Batch::new();
             match &row {
-                Some(row) => batch.replace(&WRITTEN, row, &Formats { up_to: form }),
-                None => batch.insert(&WRITTEN, &(), &Formats { up_to: form }),
+                Some(row) => batch.replace(&WRITTEN, row, &Formats { through: form }),
+                None => batch.insert(&WRITTEN, &(), &Formats { through: form }),
             };
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => break,
@@ -140,7 +140,7 @@ impl Replica {
         if lease.is_none_or(|held| held.until <= now) {
             return Ok(None);
         }
-        let is_written = WRITTEN.get(&*self.store, &()).await?.is_some_and(|written| written.up_to >= form);
+        let is_written = WRITTEN.get(&*self.store, &()).await?.is_some_and(|written| written.through >= form);
         Ok(Some(if is_written { Leases::Valid } else { Leases::All }))
     }
 
@@ -166,12 +166,12 @@ impl Replica {
 
     /// Returns the highest format that a replica reads.
     pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
-        Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.up_to))
+        Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.through))
     }
 
     /// Adds the formats that this replica reads to a batch, next to its lease.
-    pub(super) fn say_formats(&self, batch: &mut Batch) {
-        batch.put(&READ_BY, &self.id, &Formats { up_to: self.known.reads });
+    pub(super) fn announce_formats(&self, batch: &mut Batch) {
+        batch.put(&READ_BY, &self.id, &Formats { through: self.known.reads });
     }
 
     /// Deletes the record of the formats that a replica read, after it is gone.

@@ -3,7 +3,7 @@
 //! Two commits that read a sum, check it and write a new one conflict. An addition gives only an amount and a limit, so
 //! that commits that add to the same key never conflict. Only the limit can reject them.
 
-use super::{error::StoreError, limit::Limit, space::Space, value, write::Write};
+use super::{error::StoreError, limit::SumLimit, space::Space, value, write::Write};
 
 /// An addition in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Add {
     /// The amount. A negative amount subtracts.
     pub by: i128,
     /// The limit that the sum must not exceed.
-    pub limit: Limit,
+    pub limit: SumLimit,
 }
 
 /// Applies `adds` in order to the `stored` sums as changed by `writes`. Appends the resulting writes to `writes` and
@@ -26,14 +26,14 @@ pub(super) fn decide(
     stored: impl Fn(Space, &[u8]) -> Result<Option<Vec<u8>>, StoreError>,
 ) -> Result<Vec<i128>, StoreError> {
     let mut sums = Vec::with_capacity(adds.len());
-    for (place, Add { space, key, by, limit }) in adds.into_iter().enumerate() {
+    for (position, Add { space, key, by, limit }) in adds.into_iter().enumerate() {
         let written = writes.iter().rev().find(|write| write.space == space && write.key == key);
         let before = match written {
             Some(write) => write.value.clone(),
             None => stored(space, &key)?,
         };
-        let before = before.map_or(Some(0), |bytes| value::sum_of(&bytes)).ok_or_else(|| value::no_sum(&key))?;
-        let sum = limit.add(before, by).ok_or(StoreError::Beyond { place, limit, sum: before })?;
+        let before = before.map_or(Some(0), |bytes| value::sum_of(&bytes)).ok_or_else(|| value::not_a_sum(&key))?;
+        let sum = limit.add(before, by).ok_or(StoreError::Beyond { position, limit, sum: before })?;
         sums.push(sum);
         writes.push(Write { space, key, value: Some(value::sum_bytes(sum)) });
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 use super::{
     add::Add,
-    plan::Plan,
     space::Space,
+    table_plan::TablePlan,
     write::{Check, Write},
 };
 
@@ -22,7 +22,7 @@ pub struct Batch {
     /// The additions, in order. They are applied after the writes.
     pub adds: Vec<Add>,
     /// Keys to put into the change log, from followed tables.
-    pub told: Vec<(Space, Vec<u8>)>,
+    pub changelog: Vec<(Space, Vec<u8>)>,
 }
 
 impl Batch {
@@ -56,7 +56,7 @@ impl Batch {
         self.checks.extend(other.checks);
         self.writes.extend(other.writes);
         self.adds.extend(other.adds);
-        self.told.extend(other.told);
+        self.changelog.extend(other.changelog);
         self
     }
 
@@ -68,9 +68,9 @@ impl Batch {
     }
 
     /// Writes at `at`. If the table is followed, the key goes into the change log.
-    pub(super) fn write(&mut self, plan: &Plan, at: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
+    pub(super) fn write(&mut self, plan: &TablePlan, at: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
         if plan.followed {
-            self.told.push((plan.space, at.clone()));
+            self.changelog.push((plan.space, at.clone()));
         }
         self.writes.push(Write { space: plan.space, key: at, value });
         self

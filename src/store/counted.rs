@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use tollhouse_telemetry::counted::{COMMIT_SECONDS, COMMITS};
+use tollhouse_telemetry::counters::{COMMIT_SECONDS, COMMITS};
 
 use super::{Durability, StoreError};
 
 /// Awaits a commit and records its duration and outcome.
 pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError>>, durability: Durability) -> Result<T, StoreError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let committed = commit.await;
     let durability = match durability {
         Durability::Durable => "durable",
@@ -22,7 +22,7 @@ pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError
         Err(StoreError::Unknown(_)) => "unknown",
         Err(_) => "away",
     };
-    COMMIT_SECONDS.observe(durability, begun.elapsed());
+    COMMIT_SECONDS.observe(durability, started.elapsed());
     COMMITS.count([durability, outcome]);
     committed
 }

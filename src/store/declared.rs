@@ -4,28 +4,28 @@ use std::{fmt, marker::PhantomData};
 
 use super::{
     key::Key,
-    plan::{Entry, Index, Plan, stored_key},
     table::{Counter, Table},
+    table_plan::{IndexEntry, IndexFn, TablePlan, stored_key},
     value::Value,
     write::Write,
 };
 
 /// A table of the schema whose values have no type yet.
-pub struct Declared<K> {
-    plan: &'static Plan,
+pub struct DeclaredTable<K> {
+    plan: &'static TablePlan,
     keys: PhantomData<fn(K) -> K>,
 }
 
-impl<K: Key> Declared<K> {
+impl<K: Key> DeclaredTable<K> {
     /// Creates a table from its plan.
     #[must_use]
-    pub const fn new(plan: &'static Plan) -> Self {
+    pub const fn new(plan: &'static TablePlan) -> Self {
         Self { plan, keys: PhantomData }
     }
 
     /// Returns the table's entry in the schema.
     #[must_use]
-    pub const fn plan(self) -> &'static Plan {
+    pub const fn plan(self) -> &'static TablePlan {
         self.plan
     }
 
@@ -37,7 +37,7 @@ impl<K: Key> Declared<K> {
 
     /// Returns the table with values of type `V` and with its indexes.
     #[must_use]
-    pub const fn indexed<V: Value>(self, indexes: &'static [Index<K, V>]) -> Table<K, V> {
+    pub const fn indexed<V: Value>(self, indexes: &'static [IndexFn<K, V>]) -> Table<K, V> {
         Table { plan: self.plan, indexes, types: PhantomData }
     }
 
@@ -49,20 +49,20 @@ impl<K: Key> Declared<K> {
 
     /// Builds a row of this table, which is an index.
     #[must_use]
-    pub fn entry<V: Value>(self, key: &K, value: &V) -> Entry {
-        Entry(Write { space: self.plan.space, key: stored_key(self.plan, key), value: Some(value.to_bytes()) })
+    pub fn entry<V: Value>(self, key: &K, value: &V) -> IndexEntry {
+        IndexEntry(Write { space: self.plan.space, key: stored_key(self.plan, key), value: Some(value.to_bytes()) })
     }
 }
 
-impl<K> Clone for Declared<K> {
+impl<K> Clone for DeclaredTable<K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for Declared<K> {}
+impl<K> Copy for DeclaredTable<K> {}
 
-impl<K> fmt::Debug for Declared<K> {
+impl<K> fmt::Debug for DeclaredTable<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.plan.name)
     }

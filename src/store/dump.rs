@@ -23,7 +23,7 @@ pub use self::{read::DumpReader, write::DumpWriter};
 /// The magic number of a dump. The digits are the version of its format.
 const MARK: &[u8; 8] = b"thdump01";
 /// Maximum content of a block, in bytes: one row with its lengths.
-const MOST: u32 = (super::MAX_VALUE_BYTES + super::MAX_KEY_BYTES + 16) as u32;
+const MAX: u32 = (super::MAX_VALUE_BYTES + super::MAX_KEY_BYTES + 16) as u32;
 /// The value length that means a deleted row.
 const NONE: u32 = u32::MAX;
 

@@ -1,6 +1,6 @@
 //! Errors of the store.
 
-use super::limit::Limit;
+use super::limit::SumLimit;
 
 /// An error of the store. After any error but [`StoreError::Unknown`], nothing was written.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -12,9 +12,9 @@ pub enum StoreError {
     #[error("a sum of {sum} may not pass its {limit}")]
     Beyond {
         /// Position of the addition in the batch.
-        place: usize,
+        position: usize,
         /// The limit that it would exceed.
-        limit: Limit,
+        limit: SumLimit,
         /// The current sum.
         sum: i128,
     },

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tollhouse_base::clock::Timestamp;
 
-use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError};
+use super::{Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError};
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct FaultyStore<S> {
 #[derive(Debug, Default)]
 struct Plan {
     /// Number of commits requested so far.
-    asked: u64,
+    requested: u64,
     /// Faults by number of the commit.
     faults: BTreeMap<u64, Fault>,
     /// The fault of all commits without an entry in `faults`.
@@ -47,19 +47,19 @@ impl<S> FaultyStore<S> {
     /// Wraps `inner`. No fault is planned yet.
     #[must_use]
     pub fn new(inner: S) -> Self {
-        Self::beside(Arc::new(inner))
+        Self::sharing(Arc::new(inner))
     }
 
     /// Wraps a store that others also use directly, without faults.
     #[must_use]
-    pub fn beside(inner: Arc<S>) -> Self {
+    pub fn sharing(inner: Arc<S>) -> Self {
         Self { inner, plan: Mutex::default() }
     }
 
     /// Makes the `n`-th commit from now fail. 1 is the next.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
         let mut plan = self.plan();
-        let number = plan.asked + n;
+        let number = plan.requested + n;
         plan.faults.insert(number, fault);
     }
 
@@ -76,13 +76,13 @@ impl<S> FaultyStore<S> {
     /// Cancels all planned faults.
     pub fn heal(&self) {
         let mut plan = self.plan();
-        *plan = Plan { asked: plan.asked, ..Plan::default() };
+        *plan = Plan { requested: plan.requested, ..Plan::default() };
     }
 
     /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
     /// turn.
     pub fn commits(&self) -> u64 {
-        self.plan().asked
+        self.plan().requested
     }
 
     /// Returns the wrapped store.
@@ -96,8 +96,8 @@ impl<S> FaultyStore<S> {
 
     fn next_fault(&self) -> Option<Fault> {
         let mut plan = self.plan();
-        plan.asked += 1;
-        let number = plan.asked;
+        plan.requested += 1;
+        let number = plan.requested;
         plan.faults.remove(&number).or(plan.always)
     }
 
@@ -113,14 +113,14 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.get(space, key).await
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         self.check_sighted()?;
         self.inner.scan(space, range, limit, direction).await
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
         self.check_sighted()?;
-        self.inner.count(space, range, most).await
+        self.inner.count(space, range, max).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
@@ -141,7 +141,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.changes(after, limit).await
     }
 
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         self.inner.copy(to).await
     }
 
@@ -154,7 +154,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.now().await
     }
 
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> SpaceSizes {
         self.inner.sizes()
     }
 }

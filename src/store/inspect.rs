@@ -2,7 +2,7 @@
 
 use std::{fmt, vec};
 
-use tollhouse_base::flaws::Flaws;
+use tollhouse_base::check_report::CheckReport;
 
 use super::{Range, Row, Store, StoreError, Table, key::Key, value::Value};
 
@@ -28,9 +28,9 @@ impl<K: Key, V: Value> Inspection<'_, K, V> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn next(&mut self, flaws: &mut Flaws) -> Result<Option<Row<K, V>>, StoreError> {
+    pub async fn next(&mut self, flaws: &mut CheckReport) -> Result<Option<Row<K, V>>, StoreError> {
         loop {
-            if let Some(row) = self.page.find_map(|row| flaws.sound(row)) {
+            if let Some(row) = self.page.find_map(|row| flaws.is_clean(row)) {
                 return Ok(Some(row));
             }
             let Some(page) = self.table.next(self.store, &mut self.rest, self.at_once).await? else { return Ok(None) };

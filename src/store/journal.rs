@@ -8,51 +8,51 @@
 //! Reading back gives one of three results, and never silently a different one:
 //!
 //! - frames as they were written: their checksums hold, their numbers are consecutive, and each carries the hash of all
-//!   frames before it ([`link`]);
+//!   frames before it ([`hash_chain`]);
 //! - zeros where a frame would continue, and no later frame that says this one was on disk: the torn end of a write
 //!   that was never confirmed to anybody;
-//! - [`damage`](Damage): a changed sector, a file that is too short or missing, or zeros where a later frame shows that
+//! - [`damage`](JournalDamage): a changed sector, a file that is too short or missing, or zeros where a later frame shows that
 //!   there was data.
 //!
 //! A checkpoint ([`checkpoint`]) contains all rows, so that segments before it can be removed. The money in them is
 //! first copied to the archive ([`archive`]).
 
 mod archive;
+mod archive_hashes;
 mod archived;
-mod blank;
+mod byte_cursor;
 mod checkpoint;
-mod cut;
 mod damage;
-mod ends;
+mod disk_space;
 mod frame;
-mod link;
+mod hash_chain;
 mod part;
 mod reader;
-mod room;
 mod sector;
 mod segment;
 mod survey;
+mod temp_file;
 mod total;
-mod unfinished;
 mod walk;
 mod writer;
+mod zeroed_file;
 
-pub use self::damage::Damage;
+pub use self::damage::JournalDamage;
 pub(super) use self::{
     archive::Archive,
-    archived::Archived,
-    blank::Blank,
-    checkpoint::{Checkpoint, Dump, Held},
+    archived::ArchiveFrames,
+    checkpoint::{CheckpointItem, CheckpointReader, CheckpointWriter},
     damage::{JournalError, name},
+    disk_space::{DiskSpace, FreeSpaceFn, query_system},
     frame::Frame,
-    link::Link,
-    part::{Part, Row, Told},
-    room::{AskFree, Room, ask_system},
-    segment::{Kind, Named},
+    hash_chain::ChainLink,
+    part::{ChangeEntry, FramePart, RowPart},
+    segment::{SegmentFile, SegmentKind},
     survey::Survey,
-    total::{Total, Totals, Weight, checksum},
-    walk::{End, Walk},
-    writer::{Counts, NotWritten, Writer, WriterSettings},
+    total::{RowWeight, SpaceTotal, SpaceTotals, checksum},
+    walk::{FrameWalk, JournalEnd},
+    writer::{JournalWriter, WriteError, WriterCounts, WriterSettings},
+    zeroed_file::ZeroedFile,
 };
 
 #[cfg(test)]

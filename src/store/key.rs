@@ -22,7 +22,7 @@ pub trait Key: Sized + Send + Sync + 'static {
 }
 
 /// A part of a key that marks its own end.
-pub trait Part: Sized + Send + Sync + 'static {
+pub trait KeyPart: Sized + Send + Sync + 'static {
     /// Appends the encoded part.
     fn write(&self, out: &mut Vec<u8>);
 
@@ -31,22 +31,22 @@ pub trait Part: Sized + Send + Sync + 'static {
 }
 
 /// A key `K`, or the first parts of one: the start or end of a range.
-pub trait StartOf<K>: Sync {
+pub trait KeyPrefix<K>: Sync {
     /// Appends its encoding.
     fn begin(&self, out: &mut Vec<u8>);
 }
 
 /// A text followed by a zero byte. It must not contain one itself, so that no such text is a prefix of another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ended<T>(pub T);
+pub struct TerminatedText<T>(pub T);
 
 /// A text of at most 255 bytes, preceded by its length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Counted<T>(pub T);
+pub struct CountedText<T>(pub T);
 
-impl<P: Part> Key for P {
+impl<P: KeyPart> Key for P {
     fn write(&self, out: &mut Vec<u8>) {
-        Part::write(self, out);
+        KeyPart::write(self, out);
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -66,7 +66,7 @@ impl Key for String {
 
 macro_rules! numbers {
     ($($number:ty)*) => {$(
-        impl Part for $number {
+        impl KeyPart for $number {
             fn write(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_be_bytes());
             }
@@ -81,13 +81,13 @@ macro_rules! numbers {
 
 numbers! { u8 u32 u64 }
 
-impl Part for Timestamp {
+impl KeyPart for Timestamp {
     fn write(&self, out: &mut Vec<u8>) {
-        Part::write(&self.0, out);
+        KeyPart::write(&self.0, out);
     }
 
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
-        <u64 as Part>::read(bytes).map(|(millis, rest)| (Self(millis), rest))
+        <u64 as KeyPart>::read(bytes).map(|(millis, rest)| (Self(millis), rest))
     }
 }
 
@@ -98,7 +98,7 @@ const PAYMENT: usize = 32;
 
 macro_rules! ids {
     ($($id:ident)*) => {$(
-        impl Part for $id {
+        impl KeyPart for $id {
             fn write(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(self.as_str().as_bytes());
             }
@@ -122,7 +122,7 @@ macro_rules! ids {
 }
 
 /// A payment id is stored without its `pmt_` prefix, which the table's own prefix already contains.
-impl Part for PaymentId {
+impl KeyPart for PaymentId {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.as_str().as_bytes()[Self::PREFIX.len()..]);
     }
@@ -145,7 +145,7 @@ impl Formatted for PaymentId {
 
 ids! { AuditId BuilderId CallId CreditId EndpointId EventId PayoutId ReceiptId ReplicaId RequestId }
 
-impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Ended<T> {
+impl<T: AsRef<str> + FromStr + Send + Sync + 'static> KeyPart for TerminatedText<T> {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_ref().as_bytes());
         out.push(0);
@@ -157,7 +157,7 @@ impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Ended<T> {
     }
 }
 
-impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Counted<T> {
+impl<T: AsRef<str> + FromStr + Send + Sync + 'static> KeyPart for CountedText<T> {
     fn write(&self, out: &mut Vec<u8>) {
         let text = self.0.as_ref().as_bytes();
         out.push(u8::try_from(text.len()).expect("what is counted in a key is an id"));
@@ -171,7 +171,7 @@ impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Counted<T> {
     }
 }
 
-impl<K: Key> StartOf<K> for K {
+impl<K: Key> KeyPrefix<K> for K {
     fn begin(&self, out: &mut Vec<u8>) {
         Key::write(self, out);
     }
@@ -179,17 +179,17 @@ impl<K: Key> StartOf<K> for K {
 
 macro_rules! tuples {
     ($($parts:ident)+, $last:ident) => {
-        impl<$($parts: Part,)+ $last: Key> Key for ($($parts,)+ $last) {
+        impl<$($parts: KeyPart,)+ $last: Key> Key for ($($parts,)+ $last) {
             #[expect(non_snake_case, reason = "the parts are named as their types")]
             fn write(&self, out: &mut Vec<u8>) {
                 let ($($parts,)+ $last) = self;
-                $(Part::write($parts, out);)+
+                $(KeyPart::write($parts, out);)+
                 Key::write($last, out);
             }
 
             #[expect(non_snake_case, reason = "the parts are named as their types")]
             fn read(bytes: &[u8]) -> Option<Self> {
-                $(let ($parts, bytes) = <$parts as Part>::read(bytes)?;)+
+                $(let ($parts, bytes) = <$parts as KeyPart>::read(bytes)?;)+
                 Some(($($parts,)+ $last::read(bytes)?))
             }
         }
@@ -200,65 +200,65 @@ tuples! { A, B }
 tuples! { A B, C }
 tuples! { A B C, D }
 
-impl<A: Part, B> StartOf<(A, B)> for A {
+impl<A: KeyPart, B> KeyPrefix<(A, B)> for A {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(self, out);
+        KeyPart::write(self, out);
     }
 }
 
-impl<A: Part, B, C> StartOf<(A, B, C)> for A {
+impl<A: KeyPart, B, C> KeyPrefix<(A, B, C)> for A {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(self, out);
+        KeyPart::write(self, out);
     }
 }
 
-impl<A: Part, B: Part, C> StartOf<(A, B, C)> for (A, B) {
+impl<A: KeyPart, B: KeyPart, C> KeyPrefix<(A, B, C)> for (A, B) {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(&self.0, out);
-        Part::write(&self.1, out);
+        KeyPart::write(&self.0, out);
+        KeyPart::write(&self.1, out);
     }
 }
 
-impl<A: Part, B, C, D> StartOf<(A, B, C, D)> for A {
+impl<A: KeyPart, B, C, D> KeyPrefix<(A, B, C, D)> for A {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(self, out);
+        KeyPart::write(self, out);
     }
 }
 
-impl<A: Part, B: Part, C: Part, D: Sync> StartOf<(A, B, C, D)> for (A, B, C) {
+impl<A: KeyPart, B: KeyPart, C: KeyPart, D: Sync> KeyPrefix<(A, B, C, D)> for (A, B, C) {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(&self.0, out);
-        Part::write(&self.1, out);
-        Part::write(&self.2, out);
+        KeyPart::write(&self.0, out);
+        KeyPart::write(&self.1, out);
+        KeyPart::write(&self.2, out);
     }
 }
 
-impl<A: Part, B: Part, C, D> StartOf<(A, B, C, D)> for (A, B) {
+impl<A: KeyPart, B: KeyPart, C, D> KeyPrefix<(A, B, C, D)> for (A, B) {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(&self.0, out);
-        Part::write(&self.1, out);
+        KeyPart::write(&self.0, out);
+        KeyPart::write(&self.1, out);
     }
 }
 
 /// Matches texts that start with this one.
 #[derive(Debug, Clone, Copy)]
-pub struct Starting<'a>(pub &'a str);
+pub struct TextPrefix<'a>(pub &'a str);
 
-impl StartOf<String> for Starting<'_> {
+impl KeyPrefix<String> for TextPrefix<'_> {
     fn begin(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.0.as_bytes());
     }
 }
 
-impl<A: Part> StartOf<(A, String)> for (A, Starting<'_>) {
+impl<A: KeyPart> KeyPrefix<(A, String)> for (A, TextPrefix<'_>) {
     fn begin(&self, out: &mut Vec<u8>) {
-        Part::write(&self.0, out);
-        StartOf::begin(&self.1, out);
+        KeyPart::write(&self.0, out);
+        KeyPrefix::begin(&self.1, out);
     }
 }
 
 /// The key of a table with a single row. It has no bytes.
-impl Part for () {
+impl KeyPart for () {
     fn write(&self, _: &mut Vec<u8>) {}
 
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
@@ -279,9 +279,9 @@ mod tests {
     #[test]
     fn keys_are_read_as_they_were_written() {
         let id = EndpointId::generate();
-        let key = (Ended(id.clone()), 7_u8, Timestamp(9), "rest\0of it".to_owned());
+        let key = (TerminatedText(id.clone()), 7_u8, Timestamp(9), "rest\0of it".to_owned());
         assert_eq!(Key::read(&bytes(&key)), Some(key));
-        let key = (Counted(id.clone()), Timestamp(u64::MAX), 3_u64);
+        let key = (CountedText(id.clone()), Timestamp(u64::MAX), 3_u64);
         assert_eq!(Key::read(&bytes(&key)), Some(key));
         assert_eq!(EndpointId::parse_key(&bytes(&id)), Some(id.clone()));
         // Too short, too long, of another kind.
@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(EndpointId::parse_key(&long), None);
         assert_eq!(EndpointId::parse_key(&long[..28]), None);
         assert_eq!(BuilderId::parse_key(&bytes(&id)), None);
-        assert_eq!(<(Ended<String>, u64)>::read(b"no end"), None);
-        assert_eq!(<(Counted<String>, String)>::read(b"\x09short"), None);
+        assert_eq!(<(TerminatedText<String>, u64)>::read(b"no end"), None);
+        assert_eq!(<(CountedText<String>, String)>::read(b"\x09short"), None);
     }
 
     trait ParseKey: Key {
@@ -305,7 +305,7 @@ mod tests {
         let keys = [(Timestamp(1), 256_u64), (Timestamp(2), 1), (Timestamp(256), 0), (Timestamp(257), u64::MAX)];
         assert!(keys.map(|key| bytes(&key)).is_sorted());
         // A text that is a prefix of another sorts before it, together with everything that follows it.
-        let shares = [(Ended("ab".to_owned()), "z".to_owned()), (Ended("abc".to_owned()), "a".to_owned())];
+        let shares = [(TerminatedText("ab".to_owned()), "z".to_owned()), (TerminatedText("abc".to_owned()), "a".to_owned())];
         assert!(shares.map(|key| bytes(&key)).is_sorted());
     }
 }

@@ -22,29 +22,27 @@ use tollhouse_base::clock::{Clock, Timestamp};
 pub use self::{
     add::Add,
     batch::Batch,
-    changes::{Change, Changes, KEPT as CHANGES_KEPT},
-    declared::Declared,
+    changes::{Changes, CommittedChange, RETAINED as MAX_CHANGES},
+    declared::DeclaredTable,
     error::StoreError,
-    key::{Counted, Ended, Key, Part, StartOf, Starting},
-    limit::Limit,
-    page::{Page, Sums},
-    place::{Place, SaleKey},
-    plan::{Entry, Index, Kept, Plan},
+    key::{CountedText, Key, KeyPart, KeyPrefix, TerminatedText, TextPrefix},
+    limit::SumLimit,
+    page::{CopyPage, RowSums},
+    position::{KeyPosition, SaleKey},
     range::{KeyRange, Range},
-    space::{Space, Stake},
-    table::{Counter, Row, Table, Unread},
-    trim::Trimmed,
-    update::{Decided, Tx, update},
+    row_history::{RowFate, WrittenRow},
+    space::{LossImpact, Space},
+    table::{Counter, RawRow, Row, Table},
+    table_plan::{IndexEntry, IndexFn, RowRetention, TablePlan},
+    trim::TrimReport,
+    update::{Tx, UpdatePlan, update},
     value::{Formatted, Sum, Value, read_json, read_postcard, write_json, write_postcard},
     write::{Check, Write},
-    written::{Became, Written},
 };
 
-pub use self::upkeep::keep_up;
+pub use self::maintenance::maintain;
 
 mod add;
-#[cfg(any(test, feature = "testing"))]
-pub mod around;
 mod batch;
 mod changes;
 mod counted;
@@ -52,31 +50,33 @@ mod declared;
 pub mod dump;
 mod error;
 pub mod faulty;
-pub mod fill;
+pub mod import;
 mod inspect;
 mod journal;
 mod key;
 mod limit;
+pub mod live_migration;
+mod maintenance;
 pub mod memory;
-pub mod movable;
 pub mod pack;
 mod page;
-mod place;
-mod plan;
+mod position;
 pub mod postgres;
+mod queue_space;
 mod range;
-mod room;
-pub mod round;
+mod row_history;
 pub mod schema;
 pub mod sled;
 mod space;
+pub mod sweep_cursor;
 mod table;
+mod table_plan;
+#[cfg(any(test, feature = "testing"))]
+pub mod test_wrappers;
 mod trim;
 mod update;
-mod upkeep;
 mod value;
 mod write;
-mod written;
 
 /// Maximum length of a key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1_024;
@@ -85,7 +85,7 @@ pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
 
 /// A number of entries and their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Size {
+pub struct SpaceSize {
     /// Number of entries.
     pub entries: u64,
     /// Bytes of keys and values. They take more space on disk.
@@ -94,9 +94,9 @@ pub struct Size {
 
 /// The size of each space, and the state of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sizes {
+pub struct SpaceSizes {
     /// Sizes by space. Empty spaces may be absent.
-    pub spaces: BTreeMap<Space, Size>,
+    pub spaces: BTreeMap<Space, SpaceSize>,
     /// Whether counting has finished. False means that entries are still being counted.
     pub complete: bool,
     /// Number of syncs of commits since the start. One sync can cover many commits.
@@ -139,7 +139,7 @@ pub enum Direction {
 }
 
 /// Keys and values, in the order of the scan.
-pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+pub type KeyValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// An ordered key-value store with conditional, atomic writes.
 #[async_trait]
@@ -157,7 +157,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Away`].
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError>;
 
     /// Counts the keys in a range, up to `most`. Above a thousand keys the count is not a snapshot.
     ///
@@ -192,7 +192,7 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`StoreError::Away`], also if the receiver has been dropped. Default: the store does not support copies.
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         drop(to);
         Err(StoreError::Away("this store hands out no copy of itself".to_owned()))
     }
@@ -212,8 +212,8 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Returns the sizes of all spaces without reading them. Test stores need not implement it.
-    fn sizes(&self) -> Sizes {
-        Sizes::default()
+    fn sizes(&self) -> SpaceSizes {
+        SpaceSizes::default()
     }
 }
 

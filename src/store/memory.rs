@@ -10,8 +10,9 @@ use tokio::sync::mpsc;
 use tollhouse_base::clock::{Clock, Timestamp};
 
 use super::{
-    Batch, Change, Changes, Direction, Durability, KeyRange, Page, Pairs, Size, Sizes, Space, Store, StoreError, Sums, Write, add,
-    changes::{KEPT, numbers},
+    Batch, Changes, CommittedChange, CopyPage, Direction, Durability, KeyRange, KeyValues, RowSums, Space, SpaceSize, SpaceSizes, Store,
+    StoreError, Write, add,
+    changes::{RETAINED, numbers},
     check_sizes,
 };
 
@@ -29,7 +30,7 @@ pub struct MemoryStore {
 struct Held {
     spaces: Spaces,
     /// The latest changes of followed tables, oldest first.
-    told: VecDeque<Change>,
+    changelog: VecDeque<CommittedChange>,
 }
 
 impl MemoryStore {
@@ -56,9 +57,9 @@ impl Store for MemoryStore {
         Ok(value(&self.read().spaces, space, key).cloned())
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         let held = self.read();
-        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(Pairs::new()) };
+        let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(KeyValues::new()) };
         let found = keys.range((range.start, range.end));
         let mut read = 0;
         let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| {
@@ -72,14 +73,14 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
         let held = self.read();
         let Some(keys) = held.spaces.get(&space).filter(|_| !range.is_empty()) else { return Ok(0) };
-        Ok(keys.range((range.start, range.end)).take(most).count())
+        Ok(keys.range((range.start, range.end)).take(max).count())
     }
 
     async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
-        let Batch { checks, mut writes, adds, told } = batch;
+        let Batch { checks, mut writes, adds, changelog: reported } = batch;
         check_sizes(&writes, &adds)?;
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         if checks.iter().any(|check| value(&held.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
@@ -93,8 +94,8 @@ impl Store for MemoryStore {
                 None => keys.remove(&write.key),
             };
         }
-        if !told.is_empty() {
-            held.tell(told);
+        if !reported.is_empty() {
+            held.log_change(reported);
         }
         Ok(sums)
     }
@@ -103,21 +104,21 @@ impl Store for MemoryStore {
         let held = self.read();
         let newest = held.newest();
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
-        let changes = held.told.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
-        Ok(Changes { changes, newest, gone: false })
+        let changes = held.changelog.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
+        Ok(Changes { changes, newest, truncated: false })
     }
 
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
-        let (mut rows, mut sums) = (Vec::new(), Sums::default());
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
+        let (mut rows, mut sums) = (Vec::new(), RowSums::default());
         for (space, pairs) in &self.read().spaces {
             for (key, value) in pairs {
                 sums.add(*space, key, value);
                 rows.push(Write::put(*space, &key[..], &value[..]));
             }
         }
-        let gone = |_| StoreError::Away("nobody takes the copy any more".to_owned());
-        to.send(Page::Rows(rows)).await.map_err(gone)?;
-        to.send(Page::End(Box::new(sums))).await.map_err(gone)
+        let removed = |_| StoreError::Away("nobody takes the copy any more".to_owned());
+        to.send(CopyPage::Rows(rows)).await.map_err(removed)?;
+        to.send(CopyPage::End(Box::new(sums))).await.map_err(removed)
     }
 
     fn is_shared(&self) -> bool {
@@ -128,30 +129,30 @@ impl Store for MemoryStore {
         Ok(self.shared.clone().unwrap_or_default().now())
     }
 
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> SpaceSizes {
         let held = self.read();
-        let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| Size {
+        let size = |pairs: &BTreeMap<Vec<u8>, Vec<u8>>| SpaceSize {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
         };
-        Sizes {
+        SpaceSizes {
             spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(),
             complete: true,
             backend: "memory",
-            ..Sizes::default()
+            ..SpaceSizes::default()
         }
     }
 }
 
 impl Held {
     fn newest(&self) -> u64 {
-        self.told.back().map_or(0, |change| change.number)
+        self.changelog.back().map_or(0, |change| change.number)
     }
 
-    fn tell(&mut self, keys: Vec<(Space, Vec<u8>)>) {
-        self.told.push_back(Change { number: self.newest() + 1, keys });
-        if self.told.len() as u64 > KEPT {
-            self.told.pop_front();
+    fn log_change(&mut self, keys: Vec<(Space, Vec<u8>)>) {
+        self.changelog.push_back(CommittedChange { number: self.newest() + 1, keys });
+        if self.changelog.len() as u64 > RETAINED {
+            self.changelog.pop_front();
         }
     }
 }

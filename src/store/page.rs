@@ -3,32 +3,32 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    journal::{Total, Totals, Weight, checksum},
+    journal::{RowWeight, SpaceTotal, SpaceTotals, checksum},
     space::Space,
     write::Write,
 };
 
 /// A part of a copy of all rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Page {
+pub enum CopyPage {
     /// Rows in order of space and key, each once, as it was when the walk reached it.
     Rows(Vec<Write>),
     /// Changes committed since the walk began, in commit order. Applied to the rows, they give a snapshot.
     Changes(Vec<Write>),
     /// The last page: the totals of all rows in the snapshot.
-    End(Box<Sums>),
+    End(Box<RowSums>),
 }
 
 /// Totals by space: the number of rows, their bytes, and a fingerprint that does not depend on their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums(Totals);
+pub struct RowSums(SpaceTotals);
 
 /// The encoding of totals.
 #[derive(Serialize, Deserialize)]
-struct Listed(Vec<(u8, Total)>);
+struct PageRow(Vec<(u8, SpaceTotal)>);
 
-impl Sums {
-    pub(super) fn of(totals: Totals) -> Self {
+impl RowSums {
+    pub(super) fn of(totals: SpaceTotals) -> Self {
         Self(totals)
     }
 
@@ -42,9 +42,9 @@ impl Sums {
         self.count(space, |weight| (Some(weight), None), key, value);
     }
 
-    fn count(&mut self, space: Space, change: impl Fn(Weight) -> (Option<Weight>, Option<Weight>), key: &[u8], value: &[u8]) {
+    fn count(&mut self, space: Space, change: impl Fn(RowWeight) -> (Option<RowWeight>, Option<RowWeight>), key: &[u8], value: &[u8]) {
         let number = space as u8;
-        let (before, after) = change(Weight::of(number, key, value.len(), checksum(number, key, value)));
+        let (before, after) = change(RowWeight::of(number, key, value.len(), checksum(number, key, value)));
         if let Some(total) = self.0.of(number) {
             total.change(before, after);
         }
@@ -69,12 +69,12 @@ impl Sums {
     }
 
     pub(super) fn to_bytes(self) -> Vec<u8> {
-        postcard::to_stdvec(&Listed(self.0.listed())).expect("numbers are plain data, and memory takes them")
+        postcard::to_stdvec(&PageRow(self.0.listed())).expect("numbers are plain data, and memory takes them")
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let (Listed(listed), rest) = postcard::take_from_bytes(bytes).ok()?;
-        let mut totals = Totals::default();
+        let (PageRow(listed), rest) = postcard::take_from_bytes(bytes).ok()?;
+        let mut totals = SpaceTotals::default();
         totals.set(&listed);
         // Reject a space that this version does not know: its rows would be lost.
         (rest.is_empty() && totals.listed() == listed).then_some(Self(totals))

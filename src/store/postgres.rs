@@ -3,29 +3,29 @@
 //! One table contains every space, partitioned if the database supports it (`parts.sql`). A commit is one call of a
 //! database function (`schema.sql`), which locks every key that the commit names before it decides. So commits of the
 //! same key are serial, whichever process they come from. Waiting commits are sent together (`pending`): a few
-//! connections write (`lane`), each with one transaction at a time that takes as many waiting commits as it can, with
+//! connections write (`commit_worker`), each with one transaction at a time that takes as many waiting commits as it can, with
 //! one fsync for all of them. A commit that shares a key with a running one waits here, not in the database. Reads use
 //! separate connections, each with many queries at once (`readers`).
 //!
 //! Durable and buffered commits use separate connections. Buffered ones do not wait for the disk. They are on disk
-//! after a quarter of a second at most, because an empty durable commit follows (`keeper`).
+//! after a quarter of a second at most, because an empty durable commit follows (`maintenance`).
 //!
 //! If a connection is lost after a commit was sent, the commit is [`StoreError::Unknown`]. While there is no
 //! connection, calls wait some seconds at most, then fail with [`StoreError::Away`]. A new connection keeps no state
 //! from a lost one.
 
-mod about;
 mod address;
-mod call;
+mod commit_call;
+mod commit_worker;
 mod copy;
 mod error;
-mod judge;
-mod keeper;
-mod lane;
+mod error_class;
+mod maintenance;
 mod open;
 mod pending;
 mod reader;
 mod readers;
+mod server_info;
 mod shared;
 mod sizes;
 mod tls;
@@ -40,24 +40,27 @@ use tokio::{sync::mpsc, time::timeout};
 use tollhouse_base::clock::Timestamp;
 
 pub use self::{
-    about::{About, about},
     address::PostgresConfig,
     error::OpenError,
+    server_info::{ServerInfo, about},
 };
 use self::{
-    lane::{SENT, run},
+    commit_worker::{SENT, run},
     pending::QUEUED,
-    shared::Shared,
+    shared::PostgresShared,
 };
-use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
+use super::{
+    Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, check_sizes,
+    queue_space::QueueSpace,
+};
 
 /// Number of keys counted in one query.
 const COUNTED: usize = 10_000;
 
 /// A store in a database. When it is dropped, commits that are still queued are sent.
 pub struct PostgresStore {
-    shared: Arc<Shared>,
-    room: Room,
+    shared: Arc<PostgresShared>,
+    room: QueueSpace,
 }
 
 impl fmt::Debug for PostgresStore {
@@ -75,15 +78,15 @@ impl PostgresStore {
     /// Each [`OpenError`] says what to do about it.
     pub async fn open(config: PostgresConfig) -> Result<Self, OpenError> {
         open::prepare(&config).await?;
-        let shared = Arc::new(Shared::new(config));
+        let shared = Arc::new(PostgresShared::new(config));
         shared.recount().await.map_err(OpenError::Sizes)?;
         for durability in [Durability::Durable, Durability::Buffered] {
             for _ in 0..shared.config.lanes {
                 tokio::spawn(run(Arc::clone(&shared), durability));
             }
         }
-        tokio::spawn(keeper::run(Arc::clone(&shared)));
-        Ok(Self { shared, room: Room::new() })
+        tokio::spawn(maintenance::run(Arc::clone(&shared)));
+        Ok(Self { shared, room: QueueSpace::new() })
     }
 }
 
@@ -99,18 +102,18 @@ impl Store for PostgresStore {
         self.shared.readers.ask(|reader| async move { reader.get(space, key).await }).await
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         if range.is_empty() || limit == 0 {
-            return Ok(Pairs::new());
+            return Ok(KeyValues::new());
         }
         let range = &range;
         self.shared.readers.ask(|reader| async move { reader.scan(space, range, limit, direction).await }).await
     }
 
-    async fn count(&self, space: Space, mut range: KeyRange, most: usize) -> Result<usize, StoreError> {
+    async fn count(&self, space: Space, mut range: KeyRange, max: usize) -> Result<usize, StoreError> {
         let mut counted = 0;
-        while !range.is_empty() && counted < most {
-            let (some, within) = (COUNTED.min(most - counted), &range);
+        while !range.is_empty() && counted < max {
+            let (some, within) = (COUNTED.min(max - counted), &range);
             match self.shared.readers.ask(|reader| async move { reader.count(space, within, some).await }).await? {
                 (found, Some(last)) => {
                     counted += found;
@@ -139,7 +142,7 @@ impl Store for PostgresStore {
         self.shared.readers.ask(|reader| async move { reader.changes(after, limit).await }).await
     }
 
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         copy::copy(&self.shared.config, to).await
     }
 
@@ -153,7 +156,7 @@ impl Store for PostgresStore {
         self.shared.readers.ask(|reader| async move { reader.now().await }).await
     }
 
-    fn sizes(&self) -> Sizes {
-        Sizes { backend: "postgres", syncs: self.shared.syncs.load(Relaxed), ..self.shared.sizes.told() }
+    fn sizes(&self) -> SpaceSizes {
+        SpaceSizes { backend: "postgres", syncs: self.shared.syncs.load(Relaxed), ..self.shared.sizes.total() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
-use super::key::{Key, StartOf};
+use super::key::{Key, KeyPrefix};
 
 /// A range of keys in a space.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl<K: Key> Range<K> {
 
     /// Starts the range at `start`, inclusive.
     #[must_use]
-    pub fn from(mut self, start: &impl StartOf<K>) -> Self {
+    pub fn from(mut self, start: &impl KeyPrefix<K>) -> Self {
         self.bounds.start = Bound::Included(self.stored(start));
         self
     }
@@ -88,7 +88,7 @@ impl<K: Key> Range<K> {
 
     /// Starts the range after all keys that start with `start`.
     #[must_use]
-    pub fn behind(mut self, start: &impl StartOf<K>) -> Self {
+    pub fn behind(mut self, start: &impl KeyPrefix<K>) -> Self {
         self.bounds.start = match KeyRange::prefix(&self.stored(start)).end {
             Bound::Excluded(end) | Bound::Included(end) => Bound::Included(end),
             // There is no key after it in the table.
@@ -99,7 +99,7 @@ impl<K: Key> Range<K> {
 
     /// Ends the range before the first key that starts with `end`.
     #[must_use]
-    pub fn before(mut self, end: &impl StartOf<K>) -> Self {
+    pub fn before(mut self, end: &impl KeyPrefix<K>) -> Self {
         self.bounds.end = Bound::Excluded(self.stored(end));
         self
     }
@@ -124,7 +124,7 @@ impl<K: Key> Range<K> {
         self.bounds.is_empty()
     }
 
-    fn stored(&self, start: &impl StartOf<K>) -> Vec<u8> {
+    fn stored(&self, start: &impl KeyPrefix<K>) -> Vec<u8> {
         let mut at = self.prefix.as_bytes().to_vec();
         start.begin(&mut at);
         at

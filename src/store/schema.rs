@@ -2,20 +2,20 @@
 //!
 //! Each row below declares a table: its space, the prefix of its keys, the types of its keys and values, how long its
 //! rows are kept, and the table that it is an index of. The modules that own the rows give values their types, because
-//! the store knows none of them ([`Declared::holding`]).
+//! the store knows none of them ([`DeclaredTable::holding`]).
 //!
 //! Running hosts have these rows on disk. So a space keeps its number, and a table keeps its prefix and the form of its
 //! keys, which the tests below verify. Values may change with the number of their format ([`super::Formatted`]).
 
 use super::{
-    declared::Declared,
-    key::{Counted, Ended},
-    place::{Place, SaleKey},
-    plan::{Kept, Plan},
+    declared::DeclaredTable,
+    key::{CountedText, TerminatedText},
+    position::{KeyPosition, SaleKey},
     space::Space,
+    table_plan::{RowRetention, TablePlan},
 };
 
-use Kept::{Forever, Until, With};
+use RowRetention::{Forever, Until, With};
 use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
@@ -29,21 +29,21 @@ macro_rules! tables {
     )+) => {
         $(
             $(#[doc = $what])+
-            pub const $name: Declared<$key> = Declared::new(const { &Plan {
+            pub const $name: DeclaredTable<$key> = DeclaredTable::new(const { &TablePlan {
                 name: stringify!($name),
                 what: concat!($($what),+),
                 space: Space::$space,
                 prefix: $prefix,
                 key: stringify!($key),
                 value: $value,
-                kept: $kept,
+                retention: $kept,
                 index_of: concat!($(stringify!($of))?),
                 followed: false $(|| $followed)?,
             } });
         )+
 
         /// Every table.
-        pub const TABLES: &[&Plan] = &[$($name.plan()),+];
+        pub const TABLES: &[&TablePlan] = &[$($name.plan()),+];
     };
 }
 
@@ -101,7 +101,7 @@ tables! {
     /// Present once every endpoint has its summary.
     CATALOGUED: Meta "catalogued", () => "String", Forever;
     /// The endpoints that run a version or can be rolled back to it.
-    VERSION_USES: Catalogue "uses/", (Ended<String>, String) => "()", With("the endpoint, as long as it needs the version");
+    VERSION_USES: Catalogue "uses/", (TerminatedText<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Source code of handlers, by the hash that is their version. Long sources are objects that the rows name.
     VERSIONS: Versions "", String => "VersionRow", With("the endpoints that have the version");
     /// The owner who first uploaded a version.
@@ -114,11 +114,11 @@ tables! {
     /// The endpoint that was deleted last under a slug.
     DELETED: Meta "deleted/", String => "Deleted", Until("an hour has gone by, or the slug is taken");
     /// Number of a builder's endpoints at the last addition or removal. Hosts that add endpoints concurrently check it.
-    ENDPOINTS_OWNED: Meta "endpoints-owned/", Ended<String> => "Owned", Forever;
+    ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "Owned", Forever;
     /// The owner of a deleted endpoint's slug.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by owner.
-    RETIRED_OF: Meta "retired-slugs/", (Ended<String>, String) => "()", Until("the owner takes the slug again");
+    RETIRED_OF: Meta "retired-slugs/", (TerminatedText<String>, String) => "()", Until("the owner takes the slug again");
     /// Receipts of paid calls, and those of free calls from versions without packs.
     RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
     /// Receipts of free calls, in packs: by time window, name, and number of the pack.
@@ -174,17 +174,17 @@ tables! {
     /// Expired nonces of the simulated ledger, by when they can be deleted.
     LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then");
     /// Values of `ctx.kv`, by endpoint.
-    KV: Kv "", (Counted<EndpointId>, String) => "Entry", With("the endpoint, or its own end");
+    KV: Kv "", (CountedText<EndpointId>, String) => "Entry", With("the endpoint, or its own end");
     /// Number and bytes of an endpoint's kv.
-    KV_USAGE: KvUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
+    KV_USAGE: KvUsage "", CountedText<EndpointId> => "Usage", With("the endpoint");
     /// Entries of `ctx.files`, by endpoint and path.
-    FILES: Files "", (Counted<EndpointId>, String) => "Entry", With("the endpoint");
+    FILES: Files "", (CountedText<EndpointId>, String) => "Entry", With("the endpoint");
     /// Number and bytes of an endpoint's files.
-    FILES_USAGE: FilesUsage "", Counted<EndpointId> => "Usage", With("the endpoint");
+    FILES_USAGE: FilesUsage "", CountedText<EndpointId> => "Usage", With("the endpoint");
     /// Log lines, by endpoint, time and number.
-    LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
+    LOGS: Logs "", (CountedText<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
-    SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    SECRETS: Secrets "", (CountedText<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
     /// Number of names ever added to the secrets of an endpoint.
     SECRETS_ADDED: Meta "secrets-added/", EndpointId => "Added", With("the endpoint");
     /// Objects to delete, by when: those that a row may still come to reference, and those that no row references any
@@ -195,17 +195,17 @@ tables! {
     /// When a builder was last seen.
     BUILDER_SEEN: Meta "builders-seen/", BuilderId => "LastSeen", Forever;
     /// Events, by owner, time and id.
-    EVENTS: Events "", (Ended<String>, Place) => "Event", Until("the settings' age or count");
+    EVENTS: Events "", (TerminatedText<String>, KeyPosition) => "Event", Until("the settings' age or count");
     /// Calls and money, by owner: one row for each call, later rolled up into one for each day and endpoint.
-    SALES: Sales "", (Ended<String>, SaleKey) => "Sale", Forever;
+    SALES: Sales "", (TerminatedText<String>, SaleKey) => "Sale", Forever;
     /// Owners with sales, by period of 32 days.
-    SELLERS: Sellers "", (u32, Ended<String>) => "Seller", Forever;
+    SELLERS: Sellers "", (u32, TerminatedText<String>) => "Seller", Forever;
     /// Present once SELLERS is complete.
     SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are not in a payout yet, by builder.
-    UNPAID: Unpaid "", (Ended<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
+    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
     /// Payouts, by builder.
-    PAYOUTS: Payouts "bld_", (Ended<String>, PayoutId) => "Packet", Forever;
+    PAYOUTS: Payouts "bld_", (TerminatedText<String>, PayoutId) => "Packet", Forever;
     /// The builder that a payout belongs to.
     PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the packet"), of: PAYOUTS;
     /// The builder that a payout belongs to, by the number of the payout's state.
@@ -217,7 +217,7 @@ tables! {
     /// The newest payout of a builder.
     PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
     /// Net amounts of the receipts in a payout.
-    PAYOUT_RECEIPTS: PayoutReceipts "", (Ended<PayoutId>, String) => "Unpaid", With("the packet");
+    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "Unpaid", With("the packet");
     /// The payout settings of a builder.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// The audit trail: actions of admins and builders, including failed attempts, by time.
@@ -227,12 +227,12 @@ tables! {
     /// Ids of MCP calls that were canceled at a replica other than the one that runs them.
     MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has gone by, or the call is found");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
-    CALLS: Calls "", (Ended<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
+    CALLS: Calls "", (TerminatedText<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Metrics of calls in a period: by endpoint, length of the period, its start, and the process.
-    CALL_METRICS: CallMetrics "", (Ended<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
+    CALL_METRICS: CallMetrics "", (TerminatedText<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
     /// Dashboard sessions, by account and hash of the session id. Their credentials are encrypted with keys that only
     /// the sessions' holders have.
-    SESSIONS: Sessions "", (Ended<String>, String) => "Session", Until("it was unused, or is old, as the settings say");
+    SESSIONS: Sessions "", (TerminatedText<String>, String) => "Session", Until("it was unused, or is old, as the settings say");
 }
 
 #[cfg(test)]

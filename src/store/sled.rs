@@ -10,41 +10,41 @@
 //! The tree is never synced explicitly: sled writes it when it likes, and records which frame it includes (`position`).
 //! At the next start it is brought up to the end of the journal, or rebuilt if it is wrong (`open`). Each row has a
 //! checksum and each space a total (`recount`). Large values are split (`values`). Checkpoints are made in the
-//! background (`keeper`), and so is a new tree that replaces one that has grown far beyond its rows (`renew`). A copy
+//! background (`sync_threads`), and so is a new tree that replaces one that has grown far beyond its rows (`rebuild`). A copy
 //! is read from the tree while others write (`feed`).
 //!
 //! If a write or a sync of the journal fails, it is unknown what is on disk. The waiting commits get
 //! [`StoreError::Unknown`], and every later commit is refused with [`StoreError::Away`] until the host is restarted and
 //! has read the disk. If the disk is merely full, nothing was written, and commits are refused until there is room
-//! (`standing`). Reads continue.
+//! (`health`). Reads continue.
 
 mod archived;
-mod away;
-mod begin;
+mod background;
+mod changelog;
+mod checkpoint_check;
+mod common;
 mod config;
 mod disk;
 mod feed;
-mod footing;
 mod group;
-mod home;
+mod health;
+mod init_journal;
 mod job;
-mod keeper;
-mod kept;
-mod look;
-mod make;
-mod moment;
-mod older;
+mod legacy_values;
 mod open;
 mod position;
+mod read_guard;
+mod rebuild;
+mod rebuilds;
 mod recount;
-mod renew;
-mod renewals;
 mod repair;
 mod rows;
 mod sink;
-mod standing;
-mod told;
+mod sled_error;
+mod sync_threads;
 mod tree;
+mod tree_builder;
+mod tree_dir;
 mod values;
 
 use std::{
@@ -62,26 +62,27 @@ use tokio::{
     task::spawn_blocking,
 };
 
-pub(super) use self::feed::Feed;
+pub(super) use self::feed::MigrationFeed;
 pub use self::{
     archived::MoneyRows,
     config::{OpenError, SledConfig},
-    repair::{Checked, MAX_LISTED, Repair, check, repair},
+    repair::{MAX_LISTED, Repair, StoreReport, check, repair},
 };
 use self::{
-    away::away,
+    background::BackgroundState,
     disk::Disk,
-    group::Group,
-    job::{Answer, Job},
-    keeper::Keeper,
-    kept::Kept,
-    moment::Moment,
-    position::Position,
-    standing::Standing,
+    group::CommitGroup,
+    health::StoreHealth,
+    job::{CommitJob, CommitReply},
+    position::TreePosition,
+    read_guard::TreeHandle,
+    sled_error::sled_error,
+    sync_threads::SyncThreads,
 };
-pub use super::journal::Damage;
+pub use super::journal::JournalDamage;
 use super::{
-    Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,
+    Batch, Changes, CopyPage, Direction, Durability, KeyRange, KeyValues, Space, SpaceSizes, Store, StoreError, check_sizes,
+    journal::WriterCounts, queue_space::QueueSpace,
 };
 
 /// Maximum number of queued commits before callers wait.
@@ -98,13 +99,13 @@ const FEW: usize = 100;
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
-    moment: Arc<Moment>,
-    counts: Arc<Counts>,
-    standing: Arc<Standing>,
-    queue: Option<mpsc::Sender<Job>>,
-    room: Room,
+    moment: Arc<TreeHandle>,
+    counts: Arc<WriterCounts>,
+    standing: Arc<StoreHealth>,
+    queue: Option<mpsc::Sender<CommitJob>>,
+    room: QueueSpace,
     writer: Option<JoinHandle<()>>,
-    keeper: Option<Keeper>,
+    keeper: Option<SyncThreads>,
     /// While this is locked, the journal keeps all frames.
     frames: Arc<Mutex<()>>,
     /// The lock file, held locked.
@@ -126,18 +127,18 @@ impl SledStore {
     /// unchanged.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::Opened { disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
+        let open::OpenStore { disk, moment, counts, standing, remaining, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
         let frames = Arc::<Mutex<()>>::default();
-        let keeper = Keeper::start(Kept {
+        let keeper = SyncThreads::start(BackgroundState {
             store: path.clone(),
             config: config.clone(),
             moment: Arc::clone(&moment),
             counts: Arc::clone(&counts),
             standing: Arc::clone(&standing),
-            left,
+            remaining,
             frames: Arc::clone(&frames),
             queue: queue.downgrade(),
         });
@@ -149,7 +150,7 @@ impl SledStore {
             counts,
             standing,
             queue: Some(queue),
-            room: Room::new(),
+            room: QueueSpace::new(),
             writer: Some(writer),
             keeper,
             frames,
@@ -186,7 +187,7 @@ impl SledStore {
     ///
     /// [`StoreError::Away`] if the folder cannot be read.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        self.moment.tree().size_on_disk().map_err(away)
+        self.moment.tree().size_on_disk().map_err(sled_error)
     }
 
     /// Replaces the tree by a new one and waits for it. That happens automatically once the tree is much larger than
@@ -198,7 +199,7 @@ impl SledStore {
     pub async fn renew(&self) -> Result<(), StoreError> {
         let (ask, answer) = oneshot::channel();
         if let Some(keeper) = &self.keeper {
-            keeper.renew(ask);
+            keeper.rebuild(ask);
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
     }
@@ -220,37 +221,37 @@ impl SledStore {
     }
 
     /// Starts a walk through all rows and the changes written meanwhile. Only one walk runs at a time; others wait.
-    pub(super) async fn feed(&self) -> Feed {
+    pub(super) async fn feed(&self) -> MigrationFeed {
         let frames = Arc::clone(&self.frames).lock_owned().await;
-        Feed::begin(self.path.clone(), Arc::clone(&self.moment), frames)
+        MigrationFeed::begin(self.path.clone(), Arc::clone(&self.moment), frames)
     }
 
     /// Locks the position. Nothing is applied while the guard is held.
-    fn still(&self) -> RwLockReadGuard<'_, Position> {
+    fn still(&self) -> RwLockReadGuard<'_, TreePosition> {
         self.moment.still()
     }
 }
 
 /// Runs `read` on a blocking thread.
-async fn aside<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
+async fn run_blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
     spawn_blocking(read).await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was read".to_owned())))
 }
 
 /// Returns up to `limit` rows of a range, as a snapshot.
-fn scan(moment: &Moment, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+fn scan(moment: &TreeHandle, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
     let _still = moment.still();
-    let most = range.bytes;
+    let max = range.bytes;
     let tree = moment.tree();
     let found = rows::range(&tree, bounds(space, range));
     let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
-        let (key, head) = pair.map_err(away)?;
+        let (key, head) = pair.map_err(sled_error)?;
         let key = key[1..].to_vec();
         let value = values::resolve(&tree, space as u8, &key, &head)?;
         Ok((key, value))
     };
     let mut held = 0;
     let read = |pair| {
-        let pair = (held < most).then(|| resolve(pair))?;
+        let pair = (held < max).then(|| resolve(pair))?;
         held += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
         Some(pair)
     };
@@ -261,7 +262,7 @@ fn scan(moment: &Moment, space: Space, range: KeyRange, limit: usize, direction:
 }
 
 /// Counts the keys of a range, up to `some`. Returns the last key counted too.
-fn count_some(moment: &Moment, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
+fn count_some(moment: &TreeHandle, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
     let _still = moment.still();
     let mut last = None;
     let mut found = 0;
@@ -286,7 +287,7 @@ impl Drop for SledStore {
 #[async_trait]
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(head) = self.moment.tree().get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
+        let Some(head) = self.moment.tree().get(values::head_key(space, key)).map_err(sled_error)? else { return Ok(None) };
         if values::is_inline(&head) {
             return values::resolve(&self.moment.tree(), space as u8, key, &head).map(Some);
         }
@@ -294,31 +295,31 @@ impl Store for SledStore {
         values::get(&self.moment.tree(), space, key)
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         if range.is_empty() || limit == 0 {
-            return Ok(Pairs::new());
+            return Ok(KeyValues::new());
         }
         if limit <= FEW {
             return scan(&self.moment, space, range, limit, direction);
         }
         let moment = Arc::clone(&self.moment);
-        aside(move || scan(&moment, space, range, limit, direction)).await
+        run_blocking(move || scan(&moment, space, range, limit, direction)).await
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
         if range.is_empty() {
             return Ok(0);
         }
         let (mut start, end) = bounds(space, range);
         let mut counted = 0;
         loop {
-            let some = COUNTED.min(most - counted);
+            let some = COUNTED.min(max - counted);
             let (moment, part) = (Arc::clone(&self.moment), (start, end.clone()));
-            let count = move || count_some(&moment, part, some).map_err(away);
-            let (found, last) = if some <= FEW { count()? } else { aside(count).await? };
+            let count = move || count_some(&moment, part, some).map_err(sled_error);
+            let (found, last) = if some <= FEW { count()? } else { run_blocking(count).await? };
             counted += found;
             match last {
-                Some(last) if found == some && counted < most => start = Bound::Excluded(last),
+                Some(last) if found == some && counted < max => start = Bound::Excluded(last),
                 Some(_) | None => return Ok(counted),
             }
         }
@@ -326,37 +327,37 @@ impl Store for SledStore {
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         check_sizes(&batch.writes, &batch.adds)?;
-        let gone = || StoreError::Away("the store is closed".to_owned());
+        let removed = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
         let room = self.room.of(&batch).await;
-        let job = Job { batch, durability, answer, room };
-        self.queue.as_ref().ok_or_else(gone)?.send(job).await.map_err(|_| gone())?;
+        let job = CommitJob { batch, durability, answer, room };
+        self.queue.as_ref().ok_or_else(removed)?.send(job).await.map_err(|_| removed())?;
         outcome.await.unwrap_or_else(|_| Err(StoreError::Unknown("the writing thread ended".to_owned())))
     }
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _still = self.still();
-        told::read(&self.moment.tree(), after, limit)
+        changelog::read(&self.moment.tree(), after, limit)
     }
 
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         let mut feed = self.feed().await;
         let walking = spawn_blocking(move || {
             let hand = |page| to.blocking_send(page).map_err(|_| StoreError::Away("nobody takes the copy any more".to_owned()));
             while let Some(rows) = feed.rows()? {
-                hand(Page::Rows(rows))?;
+                hand(CopyPage::Rows(rows))?;
             }
             let until = feed.newest();
             while let Some(changes) = feed.changes(until)? {
-                hand(Page::Changes(changes))?;
+                hand(CopyPage::Changes(changes))?;
             }
-            hand(Page::End(Box::new(feed.sums())))
+            hand(CopyPage::End(Box::new(feed.sums())))
         });
         walking.await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was copied".to_owned())))
     }
 
-    fn sizes(&self) -> Sizes {
-        Sizes {
+    fn sizes(&self) -> SpaceSizes {
+        SpaceSizes {
             backend: "sled",
             syncs: self.syncs(),
             renewal_fails: self.standing.grown(),
@@ -367,23 +368,23 @@ impl Store for SledStore {
 }
 
 /// The writing thread: takes queued commits and completes them until the store is dropped.
-fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
+fn write_all(mut jobs: mpsc::Receiver<CommitJob>, mut disk: Disk) {
     let mut queued = Vec::with_capacity(NEIGHBOURS);
     while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
-        let mut left = queued.drain(..);
-        while left.len() > 0 {
-            write_group(&mut left, &mut disk);
+        let mut remaining = queued.drain(..);
+        while remaining.len() > 0 {
+            write_group(&mut remaining, &mut disk);
         }
     }
-    if let Err(error) = disk.commit(Group::default(), Durability::Durable) {
+    if let Err(error) = disk.commit(CommitGroup::default(), Durability::Durable) {
         tracing::error!(%error, "the store could not write its last commits when it was closed");
     }
 }
 
 /// Writes as many commits as fit in one group and reports their outcomes. Rejected commits are answered together with
 /// the others, because the reason may be a write in the same group.
-fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
-    let (mut group, mut durability) = (Group::default(), Durability::Buffered);
+fn write_group(jobs: &mut impl Iterator<Item = CommitJob>, disk: &mut Disk) {
+    let (mut group, mut durability) = (CommitGroup::default(), Durability::Buffered);
     let mut decided = Vec::new();
     while !group.is_full()
         && let Some(job) = jobs.next()
@@ -401,7 +402,7 @@ fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
 }
 
 /// Reports an outcome. The caller may have gone. The commit stands.
-fn answer(to: Answer, outcome: Result<Vec<i128>, StoreError>) {
+fn answer(to: CommitReply, outcome: Result<Vec<i128>, StoreError>) {
     let _ = to.send(outcome);
 }
 

@@ -73,7 +73,7 @@ spaces! {
 
 /// The importance of a space's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stake {
+pub enum LossImpact {
     /// Payments, debts and their proof. It stays in the journal's archive.
     Money,
     /// Data that the host cannot do without. Like money, it is verified before a host starts.
@@ -85,19 +85,19 @@ pub enum Stake {
 impl Space {
     /// Returns how much depends on the space.
     #[must_use]
-    pub fn stake(self) -> Stake {
+    pub fn stake(self) -> LossImpact {
         match self {
             Self::Receipts | Self::Payments | Self::OpenIntents | Self::PaymentExpiry | Self::Credits | Self::CreditMovements => {
-                Stake::Money
+                LossImpact::Money
             }
-            Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Unpaid => Stake::Money,
-            Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings => Stake::Money,
-            Self::CreditDays | Self::Refunds => Stake::Money,
-            Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
-            Self::Catalogue => Stake::Host,
-            Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
+            Self::LedgerBalances | Self::LedgerNonces | Self::LedgerExpiry | Self::Mintings | Self::Unpaid => LossImpact::Money,
+            Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings => LossImpact::Money,
+            Self::CreditDays | Self::Refunds => LossImpact::Money,
+            Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => LossImpact::Host,
+            Self::Catalogue => LossImpact::Host,
+            Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => LossImpact::Host,
             // These are sums derived from receipts and postings, and from free calls, which would fill an archive.
-            Self::Sales | Self::Sellers => Stake::Host,
+            Self::Sales | Self::Sellers => LossImpact::Host,
             Self::Kv
             | Self::Files
             | Self::Logs
@@ -105,7 +105,7 @@ impl Space {
             | Self::CallMetrics
             | Self::FreeReceipts
             | Self::PaymentAnswers
-            | Self::Sessions => Stake::Bulk,
+            | Self::Sessions => LossImpact::Bulk,
         }
     }
 

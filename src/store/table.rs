@@ -1,18 +1,18 @@
 //! Tables: rows of one kind, with typed keys and values.
 //!
 //! [`super::schema`] declares each table. The module that owns the rows gives values their type once
-//! ([`super::Declared::holding`]). Code above the store never sees the bytes of a key.
+//! ([`super::DeclaredTable::holding`]). Code above the store never sees the bytes of a key.
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
 use bytes::Bytes;
-use tollhouse_telemetry::counted::REMOVED;
+use tollhouse_telemetry::counters::REMOVED;
 
 use super::{
-    Batch, Change, Direction, Durability, Store, StoreError,
-    key::{Key, StartOf},
-    plan::{Index, Plan, stored_key},
+    Batch, CommittedChange, Direction, Durability, Store, StoreError,
+    key::{Key, KeyPrefix},
     range::Range,
+    table_plan::{IndexFn, TablePlan, stored_key},
     value::{self, Sum, Value},
 };
 
@@ -21,14 +21,14 @@ const CLEARED: usize = 500;
 
 /// A table.
 pub struct Table<K: 'static, V: 'static> {
-    pub(super) plan: &'static Plan,
-    pub(super) indexes: &'static [Index<K, V>],
+    pub(super) plan: &'static TablePlan,
+    pub(super) indexes: &'static [IndexFn<K, V>],
     pub(super) types: PhantomData<fn(K, V) -> V>,
 }
 
 /// A table of sums. The commit writer applies additions to them, so that they need no check and never conflict.
 pub struct Counter<K> {
-    pub(super) plan: &'static Plan,
+    pub(super) plan: &'static TablePlan,
     pub(super) keys: PhantomData<fn(K) -> K>,
 }
 
@@ -47,12 +47,12 @@ pub struct Row<K, V> {
 
 /// A stored row that is not decoded yet.
 #[derive(Debug, Clone)]
-pub struct Unread {
+pub struct RawRow {
     at: Vec<u8>,
     bytes: Vec<u8>,
 }
 
-impl Unread {
+impl RawRow {
     pub(super) fn new(at: Vec<u8>, bytes: Vec<u8>) -> Self {
         Self { at, bytes }
     }
@@ -105,7 +105,7 @@ impl<K: Key, V: Value> Table<K, V> {
         direction: Direction,
     ) -> Result<Vec<Row<K, V>>, StoreError> {
         let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        pairs.into_iter().map(|(at, bytes)| self.read(Unread { at, bytes })).collect()
+        pairs.into_iter().map(|(at, bytes)| self.read(RawRow { at, bytes })).collect()
     }
 
     /// Like [`Table::page`], but returns `None` in place of a malformed value.
@@ -135,9 +135,9 @@ impl<K: Key, V: Value> Table<K, V> {
         range: &Range<K>,
         limit: usize,
         direction: Direction,
-    ) -> Result<Vec<Unread>, StoreError> {
+    ) -> Result<Vec<RawRow>, StoreError> {
         let pairs = store.scan(self.plan.space, range.bounds.clone(), limit, direction).await?;
-        Ok(pairs.into_iter().map(|(at, bytes)| Unread { at, bytes }).collect())
+        Ok(pairs.into_iter().map(|(at, bytes)| RawRow { at, bytes }).collect())
     }
 
     /// Returns a page from the start of the range, with the rest of the range, or `None` at its end. For code that goes
@@ -180,9 +180,9 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn found(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Unread>, StoreError> {
+    pub async fn found(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<RawRow>, StoreError> {
         let at = stored_key(self.plan, key);
-        Ok(store.get(self.plan.space, &at).await?.map(|bytes| Unread { at, bytes }))
+        Ok(store.get(self.plan.space, &at).await?.map(|bytes| RawRow { at, bytes }))
     }
 
     /// Decodes a row.
@@ -190,7 +190,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Errors
     ///
     /// [`StoreError::Away`] if it is malformed.
-    pub fn read(&self, Unread { at, bytes }: Unread) -> Result<Row<K, V>, StoreError> {
+    pub fn read(&self, RawRow { at, bytes }: RawRow) -> Result<Row<K, V>, StoreError> {
         let key = self.read_key(&at)?;
         let value = self.value(&at, &bytes)?;
         Ok(Row { key, value, at, bytes: bytes.into() })
@@ -209,8 +209,8 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn count(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: usize) -> Result<usize, StoreError> {
-        store.count(self.plan.space, range.bounds.clone(), most).await
+    pub async fn count(&self, store: &(impl Store + ?Sized), range: &Range<K>, max: usize) -> Result<usize, StoreError> {
+        store.count(self.plan.space, range.bounds.clone(), max).await
     }
 
     /// Returns the key of the first row in a range.
@@ -229,11 +229,11 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Errors
     ///
     /// Errors of the store. Rows deleted before the error stay deleted.
-    pub async fn clear(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: u64) -> Result<u64, StoreError> {
+    pub async fn clear(&self, store: &(impl Store + ?Sized), range: &Range<K>, max: u64) -> Result<u64, StoreError> {
         debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
         let mut cleared = 0;
-        while cleared < most {
-            let some = usize::try_from(most - cleared).unwrap_or(CLEARED).min(CLEARED);
+        while cleared < max {
+            let some = usize::try_from(max - cleared).unwrap_or(CLEARED).min(CLEARED);
             let pairs = store.scan(self.plan.space, range.bounds.clone(), some, Direction::Forward).await?;
             if pairs.is_empty() {
                 break;
@@ -286,13 +286,13 @@ impl<K: Key, V: Value> Table<K, V> {
 
     /// Returns the range of all rows whose keys start with `start`.
     #[must_use]
-    pub fn under(&self, start: &impl StartOf<K>) -> Range<K> {
+    pub fn under(&self, start: &impl KeyPrefix<K>) -> Range<K> {
         Range::of(self.plan.prefix, &stored_key(self.plan, start))
     }
 
     /// Returns the keys of this table among those of a change. Only followed tables have any.
-    pub fn changed<'a>(&self, change: &'a Change) -> impl Iterator<Item = K> + use<'a, K, V> {
-        let Plan { space, prefix, .. } = *self.plan;
+    pub fn changed<'a>(&self, change: &'a CommittedChange) -> impl Iterator<Item = K> + use<'a, K, V> {
+        let TablePlan { space, prefix, .. } = *self.plan;
         let own = change.keys.iter().filter(move |(of, _)| *of == space);
         own.filter_map(move |(_, at)| K::read(at.strip_prefix(prefix.as_bytes())?))
     }
@@ -302,7 +302,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// # Errors
     ///
     /// [`StoreError::Away`] if it is malformed.
-    pub fn key(&self, found: &Unread) -> Result<K, StoreError> {
+    pub fn key(&self, found: &RawRow) -> Result<K, StoreError> {
         self.read_key(&found.at)
     }
 
@@ -343,7 +343,7 @@ impl<K: Key> Counter<K> {
         let at = stored_key(self.plan, key);
         match store.get(self.plan.space, &at).await? {
             None => Ok(0),
-            Some(bytes) => value::sum_of(&bytes).ok_or_else(|| value::no_sum(&at)),
+            Some(bytes) => value::sum_of(&bytes).ok_or_else(|| value::not_a_sum(&at)),
         }
     }
 }

@@ -7,7 +7,7 @@ const SOME: usize = 500;
 
 /// The result of trimming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trimmed {
+pub struct TrimReport {
     /// Number of rows before.
     pub stored: u64,
     /// Number of rows deleted from the start.
@@ -28,7 +28,7 @@ impl<K: Key, V: Value> Table<K, V> {
         range: &Range<K>,
         keep: u64,
         known: Option<u64>,
-    ) -> Result<Option<Trimmed>, StoreError> {
+    ) -> Result<Option<TrimReport>, StoreError> {
         debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
         let scan = async |some| store.scan(self.plan.space, range.bounds.clone(), some, Direction::Forward).await;
         // Read the first row before counting: anyone who deletes rows meanwhile deletes this one first, which shows in
@@ -57,7 +57,7 @@ impl<K: Key, V: Value> Table<K, V> {
                 break;
             }
         }
-        Ok(Some(Trimmed { stored, removed }))
+        Ok(Some(TrimReport { stored, removed }))
     }
 }
 
@@ -66,24 +66,24 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{around::Meanwhile, memory::MemoryStore, schema};
+    use crate::{memory::MemoryStore, schema, test_wrappers::InterleavingStore};
 
     const ROWS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 
     /// Keeps the last three rows.
-    async fn trim(store: &(impl Store + ?Sized)) -> Option<Trimmed> {
+    async fn trim(store: &(impl Store + ?Sized)) -> Option<TrimReport> {
         ROWS.trim(store, &ROWS.all(), 3, None).await.unwrap()
     }
 
     #[tokio::test]
-    async fn of_two_that_take_the_same_rows_away_at_once_one_says_so() {
+    async fn of_two_that_take_the_same_rows_away_at_once_one_reports_it() {
         let memory = Arc::new(MemoryStore::new());
         for n in 10..20 {
             ROWS.put(&n.to_string(), &String::new()).commit(&*memory, Durability::Buffered).await.unwrap();
         }
         let other = Arc::clone(&memory);
-        let meanwhile = async move { assert_eq!(trim(&*other).await, Some(Trimmed { stored: 10, removed: 7 })) };
-        let store = Meanwhile::before_commit(1, Arc::clone(&memory), meanwhile);
+        let meanwhile = async move { assert_eq!(trim(&*other).await, Some(TrimReport { stored: 10, removed: 7 })) };
+        let store = InterleavingStore::before_commit(1, Arc::clone(&memory), meanwhile);
         assert_eq!(trim(&*store).await, None, "none of what it meant to take away was left");
         assert_eq!(ROWS.count(&*memory, &ROWS.all(), usize::MAX).await.unwrap(), 3);
     }

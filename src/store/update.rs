@@ -16,9 +16,9 @@ use super::{
     Batch, Check, Direction, Durability, Store, StoreError,
     counted::counted,
     key::Key,
-    plan::stored_key,
     range::Range,
-    table::{Row, Table, Unread},
+    table::{RawRow, Row, Table},
+    table_plan::stored_key,
     value::Value,
 };
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Tx<'_> {
 
 /// The result of an update: its writes, and the value to return once they are committed.
 #[derive(Debug)]
-pub struct Decided<'a, T> {
+pub struct UpdatePlan<'a, T> {
     batch: Tx<'a>,
     answer: T,
 }
@@ -61,15 +61,15 @@ pub struct Decided<'a, T> {
 pub async fn update<'a, T, E, F>(store: &'a dyn Store, durability: Durability, mut decide: impl FnMut(Tx<'a>) -> F) -> Result<T, E>
 where
     E: From<StoreError>,
-    F: Future<Output = Result<Decided<'a, T>, E>>,
+    F: Future<Output = Result<UpdatePlan<'a, T>, E>>,
 {
-    let (begun, mut last) = (Instant::now(), StoreError::Contended);
+    let (started, mut last) = (Instant::now(), StoreError::Contended);
     for attempt in 0..TRIES {
         back_off(attempt).await;
-        if attempt > 0 && begun.elapsed() >= DEADLINE {
+        if attempt > 0 && started.elapsed() >= DEADLINE {
             break;
         }
-        let Decided { batch: tx, answer } = decide(Tx { store, batch: Batch::new(), confirms: false }).await?;
+        let UpdatePlan { batch: tx, answer } = decide(Tx { store, batch: Batch::new(), confirms: false }).await?;
         let Tx { batch, confirms, .. } = tx;
         if batch.changes_nothing() && !confirms {
             return Ok(answer);
@@ -81,15 +81,15 @@ where
             Err(error) => return Err(error.into()),
         }
     }
-    tracing::warn!(%last, elapsed_ms = begun.elapsed().as_millis(), "an update gave up");
+    tracing::warn!(%last, elapsed_ms = started.elapsed().as_millis(), "an update gave up");
     Err(last.into())
 }
 
 /// Waits before an attempt, randomly and longer each time, so that conflicting updates get out of step.
 async fn back_off(attempt: u32) {
     if attempt > 1 {
-        let most = (250_u32 << attempt.min(16)).min(MAX_WAIT_US);
-        let chance = getrandom::u32().unwrap_or(most) % most;
+        let max = (250_u32 << attempt.min(16)).min(MAX_WAIT_US);
+        let chance = getrandom::u32().unwrap_or(max) % max;
         tokio::time::sleep(Duration::from_micros(chance.into())).await;
     }
 }
@@ -100,8 +100,8 @@ impl<'a> Tx<'a> {
     /// # Errors
     ///
     /// None. The type is the one that [`update()`] expects.
-    pub fn answer<T, E>(self, answer: T) -> Result<Decided<'a, T>, E> {
-        Ok(Decided { batch: self, answer })
+    pub fn answer<T, E>(self, answer: T) -> Result<UpdatePlan<'a, T>, E> {
+        Ok(UpdatePlan { batch: self, answer })
     }
 
     /// Reads the row at `key`. The commit fails if it changes.
@@ -123,11 +123,11 @@ impl<'a> Tx<'a> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn found<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Unread>, StoreError> {
+    pub async fn found<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<RawRow>, StoreError> {
         let at = stored_key(table.plan, key);
         let found = self.store.get(table.plan.space, &at).await?;
         self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: found.clone().map(Bytes::from) });
-        Ok(found.map(|bytes| Unread::new(at, bytes)))
+        Ok(found.map(|bytes| RawRow::new(at, bytes)))
     }
 
     /// Reads the value at `key`. The commit fails if it changes.

@@ -160,7 +160,7 @@ pub(super) fn sum_of(bytes: &[u8]) -> Option<i128> {
 }
 
 /// Returns the error that the value at a key is not a sum.
-pub(super) fn no_sum(at: &[u8]) -> StoreError {
+pub(super) fn not_a_sum(at: &[u8]) -> StoreError {
     StoreError::Away(format!("the value at `{}` is no sum", shown(at)))
 }
 
@@ -183,10 +183,10 @@ mod tests {
     postcard_values!(Two);
 
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    struct Named {
+    struct NamedPair {
         name: String,
     }
-    json_values!(Named);
+    json_values!(NamedPair);
 
     #[test]
     fn values_carry_their_format() {
@@ -194,15 +194,15 @@ mod tests {
         assert_eq!(two.to_bytes(), [MARK, 1, 1, 2]);
         assert_eq!(Two::of_bytes(&two.to_bytes()), Some(two));
         assert_eq!("slug".to_owned().to_bytes(), b"\xf5\x01slug");
-        let named = Named { name: "x".to_owned() };
-        assert_eq!(Named::of_bytes(&named.to_bytes()), Some(named));
-        assert_eq!(Named::of_bytes(b"\xf5\x02{\"name\":\"x\"}"), None, "a format of a later version");
+        let named = NamedPair { name: "x".to_owned() };
+        assert_eq!(NamedPair::of_bytes(&named.to_bytes()), Some(named));
+        assert_eq!(NamedPair::of_bytes(b"\xf5\x02{\"name\":\"x\"}"), None, "a format of a later version");
         assert_eq!(Two::of_bytes(&[]), None);
     }
 
     #[test]
     fn values_without_a_format_are_read() {
-        assert_eq!(Named::of_bytes(b"{\"name\":\"x\"}"), Some(Named { name: "x".to_owned() }));
+        assert_eq!(NamedPair::of_bytes(b"{\"name\":\"x\"}"), Some(NamedPair { name: "x".to_owned() }));
         assert_eq!(String::of_bytes(b"slug"), Some("slug".to_owned()));
         // Including postcard values that start as if they had a mark.
         for first in [0, 1, 0x75, 245, 300, 0xf5, 0x3af5, u64::MAX] {

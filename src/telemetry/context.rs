@@ -57,8 +57,8 @@ pub(super) fn state(header: &str) -> Option<&str> {
     let reads = |member: &str| {
         member.trim().split_once('=').is_some_and(|(key, value)| {
             let named = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-*/@".contains(&byte);
-            let said = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
-            !key.is_empty() && key.len() <= 256 && key.bytes().all(named) && !value.is_empty() && value.bytes().all(said)
+            let describe = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
+            !key.is_empty() && key.len() <= 256 && key.bytes().all(named) && !value.is_empty() && value.bytes().all(describe)
         })
     };
     let members = header.split(',').filter(|member| !member.trim().is_empty());

@@ -21,7 +21,7 @@ pub(super) struct Histogram {
 
 /// A snapshot of a histogram.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct HistogramSnapshot {
     /// Count of each bucket, not cumulative. The last has no bound.
     pub(super) buckets: Vec<u64>,
     /// Sum of all durations, in seconds.
@@ -33,19 +33,19 @@ impl Histogram {
         Self { buckets: [const { AtomicU64::new(0) }; BOUNDS_US.len() + 1], nanos: AtomicU64::new(0) }
     }
 
-    pub(super) fn observe(&self, took: Duration) {
-        let bucket = BOUNDS_US.partition_point(|bound| Duration::from_micros(*bound) < took);
+    pub(super) fn observe(&self, elapsed: Duration) {
+        let bucket = BOUNDS_US.partition_point(|bound| Duration::from_micros(*bound) < elapsed);
         self.buckets[bucket].fetch_add(1, Relaxed);
-        self.nanos.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+        self.nanos.fetch_add(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    pub(super) fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> HistogramSnapshot {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
-        Shape { buckets, seconds: Duration::from_nanos(self.nanos.load(Relaxed)).as_secs_f64() }
+        HistogramSnapshot { buckets, seconds: Duration::from_nanos(self.nanos.load(Relaxed)).as_secs_f64() }
     }
 }
 
-impl Shape {
+impl HistogramSnapshot {
     /// Returns the number of observations.
     pub(super) fn count(&self) -> u64 {
         self.buckets.iter().sum()
@@ -62,7 +62,7 @@ mod tests {
         for micros in [0, 50, 51, 60_000_000, 60_000_001] {
             histogram.observe(Duration::from_micros(micros));
         }
-        let Shape { buckets, seconds } = histogram.shape();
+        let HistogramSnapshot { buckets, seconds } = histogram.shape();
         assert_eq!((buckets[0], buckets[1], buckets[18], buckets[19]), (2, 1, 1, 1));
         assert!((seconds - 120.000_102).abs() < 1e-9, "{seconds}");
     }

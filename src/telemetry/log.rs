@@ -15,7 +15,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-use super::course::current;
+use super::call_trace::current;
 
 /// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
@@ -112,9 +112,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct FieldBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for FieldBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -127,14 +127,14 @@ mod tests {
 
     #[test]
     fn an_event_is_one_line_of_json_whatever_it_says() {
-        let kept = Kept::default();
-        let written = kept.clone();
+        let stored = FieldBuffer::default();
+        let written = stored.clone();
         let log = tracing_subscriber::fmt().event_format(JsonLines).with_writer(move || written.clone()).finish();
         tracing::subscriber::with_default(log, || {
             let error = io::Error::other("a \"quoted\"\nline");
             tracing::warn!(call.id = "c", many = 3_u64, %error, "it failed");
         });
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(stored.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 1, "{text}");
         let line: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&line["level"], &line["message"]), (&json!("WARN"), &json!("it failed")));

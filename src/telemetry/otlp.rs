@@ -21,12 +21,12 @@ use tollhouse_base::clock::Clock;
 pub use self::send::Destination;
 use self::{
     attributes::attributes,
-    send::{Collector, Sent},
+    send::{Collector, SendOutcome},
 };
 use super::{
-    counted,
+    counters,
     sample::Gather,
-    span::Traced,
+    span::TracedCall,
     tracer::{self, TraceSettings},
 };
 
@@ -70,7 +70,7 @@ struct Task {
     gather: Gather,
     /// The OTLP resource that all data belongs to.
     resource: Value,
-    begun: u64,
+    started: u64,
     /// Whether the last request failed. A failure is logged once, until a request succeeds.
     failing: bool,
 }
@@ -89,9 +89,9 @@ impl Exporter {
             ("service.version", env!("CARGO_PKG_VERSION")),
             ("service.instance.id", instance),
         ]) });
-        let task = Task { collector, gather, resource, begun: now(), failing: false };
-        let (flushes, asked) = mpsc::channel(1);
-        tokio::spawn(task.run(traces, settings.every, asked));
+        let task = Task { collector, gather, resource, started: now(), failing: false };
+        let (flushes, requests) = mpsc::channel(1);
+        tokio::spawn(task.run(traces, settings.every, requests));
         Ok(Self { flushes })
     }
 
@@ -110,7 +110,12 @@ impl Exporter {
 }
 
 impl Task {
-    async fn run(mut self, mut traces: mpsc::Receiver<Traced>, every: Option<Duration>, mut flushes: mpsc::Receiver<oneshot::Sender<()>>) {
+    async fn run(
+        mut self,
+        mut traces: mpsc::Receiver<TracedCall>,
+        every: Option<Duration>,
+        mut flushes: mpsc::Receiver<oneshot::Sender<()>>,
+    ) {
         let period = every.unwrap_or(Duration::from_secs(3_600));
         let mut ticks = interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -128,8 +133,8 @@ impl Task {
                     self.send_traces(&mut batch).await;
                 }
                 _ = ticks.tick() => if every.is_some() { self.send_metrics().await },
-                asked = flushes.recv() => {
-                    let Some(done) = asked else { return };
+                request = flushes.recv() => {
+                    let Some(done) = request else { return };
                     fill(&mut batch, &mut traces);
                     while !batch.is_empty() {
                         self.send_traces(&mut batch).await;
@@ -144,37 +149,37 @@ impl Task {
         }
     }
 
-    async fn send_traces(&mut self, batch: &mut Vec<Traced>) {
-        let spans = batch.iter().map(Traced::spans).sum::<u64>();
+    async fn send_traces(&mut self, batch: &mut Vec<TracedCall>) {
+        let spans = batch.iter().map(TracedCall::spans).sum::<u64>();
         let body = spans::body(&self.resource, batch);
         batch.clear();
         match self.sent("traces", &body).await {
             Some(refused) => {
-                counted::SPANS.add(["sent"], spans.saturating_sub(refused));
-                counted::SPANS.add(["refused"], refused.min(spans));
+                counters::SPANS.add(["sent"], spans.saturating_sub(refused));
+                counters::SPANS.add(["refused"], refused.min(spans));
             }
-            None => counted::SPANS.add(["failed"], spans),
+            None => counters::SPANS.add(["failed"], spans),
         }
     }
 
     async fn send_metrics(&mut self) {
-        let body = metrics::body(&self.resource, &(self.gather)().await, self.begun, now());
+        let body = metrics::body(&self.resource, &(self.gather)().await, self.started, now());
         self.sent("metrics", &body).await;
     }
 
     /// Sends a request. Returns how many items the collector rejected, or `None` if the request failed.
     async fn sent(&mut self, signal: &str, body: &Value) -> Option<u64> {
         match self.collector.send(signal, body).await {
-            Sent::Nowhere => Some(0),
-            Sent::Taken { refused } => {
-                counted::EXPORTS.count([signal, "ok"]);
+            SendOutcome::Nowhere => Some(0),
+            SendOutcome::Taken { refused } => {
+                counters::EXPORTS.count([signal, "ok"]);
                 self.failing = false;
                 Some(refused)
             }
-            Sent::Failed(why) => {
-                counted::EXPORTS.count([signal, "failed"]);
+            SendOutcome::Failed(reason) => {
+                counters::EXPORTS.count([signal, "failed"]);
                 if !std::mem::replace(&mut self.failing, true) {
-                    tracing::warn!(signal, why, "the collector takes no telemetry; what is not sent is dropped");
+                    tracing::warn!(signal, reason, "the collector takes no telemetry; what is not sent is dropped");
                 }
                 None
             }
@@ -182,7 +187,7 @@ impl Task {
     }
 }
 
-fn fill(batch: &mut Vec<Traced>, traces: &mut mpsc::Receiver<Traced>) {
+fn fill(batch: &mut Vec<TracedCall>, traces: &mut mpsc::Receiver<TracedCall>) {
     while batch.len() < TOGETHER
         && let Ok(traced) = traces.try_recv()
     {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::{histogram::Shape, table::Metric};
+use super::{histogram::HistogramSnapshot, metric_table::Metric};
 
 /// A function that collects all samples.
 pub type Gather = Arc<dyn Fn() -> BoxFuture<'static, Samples> + Send + Sync>;
@@ -18,26 +18,26 @@ pub struct Samples(pub(super) Vec<(&'static Metric, Vec<Sample>)>);
 pub(super) struct Sample {
     /// Values of its labels, in order.
     pub(super) labels: Vec<&'static str>,
-    pub(super) value: Value,
+    pub(super) value: MetricValue,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum MetricValue {
     Number(f64),
-    Shape(Shape),
+    Shape(HistogramSnapshot),
 }
 
 impl Samples {
     /// Adds a value with these labels. They come from fixed lists, which is why they are `'static`.
-    pub fn put<const L: usize>(&mut self, metric: &'static Metric, labels: [&'static str; L], value: impl Into<Measured>) {
-        self.add(metric, labels.to_vec(), Value::Number(value.into().0));
+    pub fn put<const L: usize>(&mut self, metric: &'static Metric, labels: [&'static str; L], value: impl Into<SampleValue>) {
+        self.add(metric, labels.to_vec(), MetricValue::Number(value.into().0));
     }
 
-    pub(super) fn put_shape(&mut self, metric: &'static Metric, labels: Vec<&'static str>, shape: Shape) {
-        self.add(metric, labels, Value::Shape(shape));
+    pub(super) fn put_shape(&mut self, metric: &'static Metric, labels: Vec<&'static str>, shape: HistogramSnapshot) {
+        self.add(metric, labels, MetricValue::Shape(shape));
     }
 
-    pub(super) fn add(&mut self, metric: &'static Metric, labels: Vec<&'static str>, value: Value) {
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: Vec<&'static str>, value: MetricValue) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let sample = Sample { labels, value };
         match self.0.iter_mut().find(|(known, _)| std::ptr::eq(*known, metric)) {
@@ -49,28 +49,28 @@ impl Samples {
 
 /// A number as metrics represent it.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured(f64);
+pub struct SampleValue(f64);
 
-impl From<f64> for Measured {
+impl From<f64> for SampleValue {
     fn from(value: f64) -> Self {
         Self(value)
     }
 }
 
-impl From<bool> for Measured {
+impl From<bool> for SampleValue {
     fn from(value: bool) -> Self {
         Self(f64::from(u8::from(value)))
     }
 }
 
-impl From<u64> for Measured {
+impl From<u64> for SampleValue {
     #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 the last digits are of no interest")]
     fn from(value: u64) -> Self {
         Self(value as f64)
     }
 }
 
-impl From<usize> for Measured {
+impl From<usize> for SampleValue {
     fn from(value: usize) -> Self {
         u64::try_from(value).unwrap_or(u64::MAX).into()
     }

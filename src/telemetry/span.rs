@@ -6,7 +6,7 @@ use super::{context::Context, stage::Stage};
 
 /// A traced call that has ended.
 #[derive(Debug)]
-pub(super) struct Traced {
+pub(super) struct TracedCall {
     /// The call's own span.
     pub(super) context: Context,
     /// The caller's span, if there is one.
@@ -14,19 +14,19 @@ pub(super) struct Traced {
     /// The caller's `tracestate`.
     pub(super) state: Option<String>,
     /// When it began, in nanoseconds since 1970.
-    pub(super) begun: u64,
-    pub(super) took: Duration,
+    pub(super) started: u64,
+    pub(super) elapsed: Duration,
     /// The stages that it went through, in order.
-    pub(super) stages: Vec<Passed>,
+    pub(super) stages: Vec<PassedStage>,
     /// How it ended: `ok`, or an error code.
     pub(super) outcome: &'static str,
     /// Further attributes, with names from a fixed list.
-    pub(super) told: Vec<(&'static str, String)>,
+    pub(super) attributes: Vec<(&'static str, String)>,
 }
 
 /// A stage that a call went through.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Passed {
+pub(super) struct PassedStage {
     pub(super) stage: Stage,
     pub(super) span: [u8; 8],
     /// Start of the stage, relative to the start of the call.
@@ -34,7 +34,7 @@ pub(super) struct Passed {
     pub(super) to: Duration,
 }
 
-impl Traced {
+impl TracedCall {
     /// Returns the number of spans that represent the call.
     pub(super) fn spans(&self) -> u64 {
         self.stages.len() as u64 + 1

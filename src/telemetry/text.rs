@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    histogram::{BOUNDS_US, Shape},
-    sample::{Sample, Samples, Value},
-    table::{Kind, Metric},
+    histogram::{BOUNDS_US, HistogramSnapshot},
+    metric_table::{Kind, Metric},
+    sample::{MetricValue, Sample, Samples},
 };
 
 /// A text format of metrics.
@@ -74,21 +74,21 @@ fn head(out: &mut String, metric: &Metric, format: Format) {
 
 fn line(out: &mut String, metric: &Metric, sample: &Sample, format: Format) {
     match &sample.value {
-        Value::Number(value) => {
+        MetricValue::Number(value) => {
             debug_assert_ne!(metric.kind, Kind::Histogram, "{}", metric.name);
             one(out, metric, "", sample, None);
             put!(out, " {value}\n");
         }
-        Value::Shape(shape) => histogram(out, metric, sample, shape, format),
+        MetricValue::Shape(shape) => histogram(out, metric, sample, shape, format),
     }
 }
 
-fn histogram(out: &mut String, metric: &Metric, sample: &Sample, shape: &Shape, format: Format) {
+fn histogram(out: &mut String, metric: &Metric, sample: &Sample, shape: &HistogramSnapshot, format: Format) {
     let mut below = 0;
-    for (place, bucket) in shape.buckets.iter().enumerate() {
+    for (position, bucket) in shape.buckets.iter().enumerate() {
         below += bucket;
         #[expect(clippy::cast_precision_loss, reason = "a minute at most, in microseconds")]
-        let bound = BOUNDS_US.get(place).map(|micros| *micros as f64 / 1e6);
+        let bound = BOUNDS_US.get(position).map(|micros| *micros as f64 / 1e6);
         let bound = match (bound, format) {
             (None, _) => "+Inf".to_owned(),
             (Some(bound), Format::Text) => bound.to_string(),
@@ -108,8 +108,8 @@ fn histogram(out: &mut String, metric: &Metric, sample: &Sample, shape: &Shape, 
 fn one(out: &mut String, metric: &Metric, suffix: &str, sample: &Sample, bound: Option<&str>) {
     put!(out, "{}{suffix}", metric.name);
     let labels = metric.labels.iter().copied().zip(sample.labels.iter().copied()).chain(bound.map(|bound| ("le", bound)));
-    for (place, (name, value)) in labels.enumerate() {
-        put!(out, "{}{name}=\"", if place == 0 { '{' } else { ',' });
+    for (position, (name, value)) in labels.enumerate() {
+        put!(out, "{}{name}=\"", if position == 0 { '{' } else { ',' });
         escaped(out, value, true);
         out.push('"');
     }
@@ -134,16 +134,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{histogram::Histogram, table};
+    use crate::{histogram::Histogram, metric_table};
 
     #[test]
     fn values_are_written_as_each_format_has_them() {
         let mut samples = Samples::default();
-        samples.put(&table::SYNCS, [], 3_u64);
-        samples.put(&table::BUILD, ["a\"b\\"], true);
+        samples.put(&metric_table::SYNCS, [], 3_u64);
+        samples.put(&metric_table::BUILD, ["a\"b\\"], true);
         let histogram = Histogram::new();
         histogram.observe(Duration::from_secs(1));
-        samples.put_shape(&table::COMMIT_SECONDS, vec!["durable"], histogram.shape());
+        samples.put_shape(&metric_table::COMMIT_SECONDS, vec!["durable"], histogram.shape());
         let text = samples.written(Format::Text);
         assert!(text.contains("# TYPE tollhouse_store_syncs_total counter\ntollhouse_store_syncs_total 3\n"), "{text}");
         assert!(text.contains("tollhouse_build_info{version=\"a\\\"b\\\\\"} 1\n"), "{text}");

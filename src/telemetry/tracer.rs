@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{context::Context, counted, span::Traced};
+use super::{context::Context, counters, span::TracedCall};
 
 /// Maximum number of traced calls in the queue. More are dropped.
 const WAITING: usize = 2_048;
@@ -29,15 +29,15 @@ static TRACER: OnceLock<Tracer> = OnceLock::new();
 
 #[derive(Debug)]
 struct Tracer {
-    of_callers: PerSecond,
-    of_own: PerSecond,
-    waiting: mpsc::Sender<Traced>,
+    of_callers: PerSecondLimit,
+    of_own: PerSecondLimit,
+    waiting: mpsc::Sender<TracedCall>,
 }
 
 /// Starts to trace calls. Returns the queue of completed calls, or `None` if tracing has already been started.
-pub(super) fn start(settings: TraceSettings) -> Option<mpsc::Receiver<Traced>> {
+pub(super) fn start(settings: TraceSettings) -> Option<mpsc::Receiver<TracedCall>> {
     let (waiting, ended) = mpsc::channel(WAITING);
-    let tracer = Tracer { of_callers: PerSecond::new(settings.of_callers), of_own: PerSecond::new(settings.of_own), waiting };
+    let tracer = Tracer { of_callers: PerSecondLimit::new(settings.of_callers), of_own: PerSecondLimit::new(settings.of_own), waiting };
     TRACER.set(tracer).is_ok().then_some(ended)
 }
 
@@ -50,24 +50,24 @@ pub(super) fn is_on() -> bool {
 /// allow.
 pub(super) fn decide(given: Option<Context>) -> Option<Context> {
     let tracer = TRACER.get()?;
-    let (rate, asked) = match given {
+    let (rate, request) = match given {
         Some(Context { sampled: false, .. }) => return None,
         Some(_) => (&tracer.of_callers, "caller"),
         None => (&tracer.of_own, "host"),
     };
     if !rate.take(second()) {
-        counted::TRACES_LEFT_OUT.count([asked]);
+        counters::TRACES_LEFT_OUT.count([request]);
         return None;
     }
-    counted::TRACES.count([asked]);
+    counters::TRACES.count([request]);
     Some(given.map_or_else(Context::begin, Context::below))
 }
 
 /// Queues a completed call for sending. Never waits.
-pub(super) fn hand_over(traced: Traced) {
+pub(super) fn hand_over(traced: TracedCall) {
     let Some(tracer) = TRACER.get() else { return };
     if let Err(mpsc::error::TrySendError::Full(traced) | mpsc::error::TrySendError::Closed(traced)) = tracer.waiting.try_send(traced) {
-        counted::SPANS.add(["full"], traced.spans());
+        counters::SPANS.add(["full"], traced.spans());
     }
 }
 
@@ -79,23 +79,23 @@ fn second() -> u64 {
 
 /// A lock-free limit per second: the upper half has the second, the lower half the number used in it.
 #[derive(Debug)]
-struct PerSecond {
-    most: u32,
+struct PerSecondLimit {
+    max: u32,
     used: AtomicU64,
 }
 
-impl PerSecond {
-    const fn new(most: u32) -> Self {
-        Self { most, used: AtomicU64::new(0) }
+impl PerSecondLimit {
+    const fn new(max: u32) -> Self {
+        Self { max, used: AtomicU64::new(0) }
     }
 
     fn take(&self, second: u64) -> bool {
-        let took = self.used.fetch_update(Relaxed, Relaxed, |used| {
+        let elapsed = self.used.fetch_update(Relaxed, Relaxed, |used| {
             let (at, before) = (used >> 32, used & u64::from(u32::MAX));
             let before = if at == second & u64::from(u32::MAX) { before } else { 0 };
-            (before < u64::from(self.most)).then_some(second << 32 | (before + 1))
+            (before < u64::from(self.max)).then_some(second << 32 | (before + 1))
         });
-        took.is_ok()
+        elapsed.is_ok()
     }
 }
 
@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn so_many_in_a_second_and_no_more() {
-        let rate = PerSecond::new(2);
+        let rate = PerSecondLimit::new(2);
         assert_eq!([1, 1, 1, 2, 2, 2].map(|second| rate.take(second)), [true, true, false, true, true, false]);
-        assert!(!PerSecond::new(0).take(1));
+        assert!(!PerSecondLimit::new(0).take(1));
     }
 
     #[test]

@@ -26,7 +26,7 @@ macro_rules! capabilities {
 
 /// The objects that a capability affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touches {
+pub enum CapabilityScope {
     /// The data that a tool stores between calls.
     Keeps,
     /// Servers of others, among the tool's allowed hosts.
@@ -43,7 +43,7 @@ pub struct CapabilityRow {
     /// The member of `ctx` that it opens.
     pub member: &'static str,
     /// The objects that it affects.
-    pub touches: Touches,
+    pub touches: CapabilityScope,
     /// The behavior of the member without a grant.
     pub without: &'static str,
     /// A description for builders and callers of what a tool with it does.
@@ -70,7 +70,7 @@ macro_rules! declare {
                         &CapabilityRow {
                             name: $name,
                             member: $member,
-                            touches: Touches::$touches,
+                            touches: CapabilityScope::$touches,
                             without: $without,
                             does: $does,
                             allows: $allows,
@@ -141,7 +141,7 @@ impl Capabilities {
 
     /// Returns whether a capability in the set affects `what`.
     #[must_use]
-    pub fn touch(self, what: Touches) -> bool {
+    pub fn touch(self, what: CapabilityScope) -> bool {
         self.each().any(|capability| capability.row().touches == what)
     }
 }
@@ -152,8 +152,8 @@ impl Capability {
     pub fn asked_by(self) -> String {
         let CapabilityRow { name, touches, .. } = self.row();
         match touches {
-            Touches::Others => format!("`capabilities.{name}: true` and `allowedHosts`"),
-            Touches::Keeps | Touches::Nothing => format!("`capabilities.{name}: true`"),
+            CapabilityScope::Others => format!("`capabilities.{name}: true` and `allowedHosts`"),
+            CapabilityScope::Keeps | CapabilityScope::Nothing => format!("`capabilities.{name}: true`"),
         }
     }
 }
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn no_two_rows_are_of_one_name_or_one_member() {
-        for (place, capability) in Capability::ALL.iter().enumerate() {
+        for (position, capability) in Capability::ALL.iter().enumerate() {
             let row = capability.row();
             assert!(
-                Capability::ALL[..place].iter().all(|other| other.row().name != row.name && other.row().member != row.member),
+                Capability::ALL[..position].iter().all(|other| other.row().name != row.name && other.row().member != row.member),
                 "{row:?}"
             );
         }

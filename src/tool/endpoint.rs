@@ -307,7 +307,7 @@ impl Endpoint {
 
     /// Returns the maximum price of one call.
     #[must_use]
-    pub fn most_usd(&self) -> MicroUsd {
+    pub fn max_usd(&self) -> MicroUsd {
         self.price_usd.max(self.max_price_usd)
     }
 
@@ -358,7 +358,7 @@ impl Endpoint {
     /// dropped.
     pub fn run_version(&mut self, version: Version) {
         self.version.clone_from(&version.version);
-        if self.versions.iter().all(|kept| kept.version != version.version) {
+        if self.versions.iter().all(|stored| stored.version != version.version) {
             self.versions.insert(0, version);
             self.versions.truncate(MAX_VERSIONS);
         }
@@ -371,19 +371,19 @@ impl Endpoint {
 
     /// Sets the note of the current version, or removes it if `note` is empty.
     pub fn note(&mut self, note: &str) {
-        let running = self.versions.iter_mut().find(|kept| kept.version == self.version);
-        running.into_iter().for_each(|kept| kept.note = Some(note.to_owned()).filter(|note| !note.is_empty()));
+        let running = self.versions.iter_mut().find(|stored| stored.version == self.version);
+        running.into_iter().for_each(|stored| stored.note = Some(note.to_owned()).filter(|note| !note.is_empty()));
     }
 
     /// Returns whether `version` can be rolled back to. The last approved version always can, however old it is.
     #[must_use]
     pub fn keeps(&self, version: &str) -> bool {
-        self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|kept| kept.version == version)
+        self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|stored| stored.version == version)
     }
 
     /// Returns the versions whose handlers must exist: those that can be rolled back to, and the current one.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
-        let kept = self.versions.iter().map(|kept| kept.version.as_str());
-        kept.chain(self.review.approved_version.as_deref()).chain([self.version.as_str()])
+        let stored = self.versions.iter().map(|stored| stored.version.as_str());
+        stored.chain(self.review.approved_version.as_deref()).chain([self.version.as_str()])
     }
 }

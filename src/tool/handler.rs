@@ -15,9 +15,9 @@ macro_rules! builtins {
             const ALL: &[Self] = &[$(Self::$builtin,)*];
             const NAMES: &[&str] = &[$($name,)* STATIC, JS];
 
-            fn row(self) -> Row {
+            fn row(self) -> HandlerRow {
                 match self {
-                    $(Self::$builtin => Row { name: $name, reach: Reach::$reach, what: $what },)*
+                    $(Self::$builtin => HandlerRow { name: $name, reach: BuiltinAccess::$reach, what: $what },)*
                 }
             }
         }
@@ -36,15 +36,15 @@ const STATIC: &str = "static_json";
 const JS: &str = "js_request_response";
 
 /// The description of a handler type.
-struct Row {
+struct HandlerRow {
     name: &'static str,
-    reach: Reach,
+    reach: BuiltinAccess,
     what: &'static str,
 }
 
 /// Resources that the host's own code uses.
 #[derive(PartialEq, Eq)]
-enum Reach {
+enum BuiltinAccess {
     /// Only the request.
     Inside,
     /// Servers of others.
@@ -92,11 +92,11 @@ impl HandlerType {
     /// Returns whether the host's own code sends requests to others.
     #[must_use]
     pub fn reaches_out(self) -> bool {
-        self.row().reach == Reach::Outside
+        self.row().reach == BuiltinAccess::Outside
     }
 
-    fn row(self) -> Row {
-        let inside = |name, what| Row { name, reach: Reach::Inside, what };
+    fn row(self) -> HandlerRow {
+        let inside = |name, what| HandlerRow { name, reach: BuiltinAccess::Inside, what };
         match self {
             Self::Builtin(builtin) => builtin.row(),
             Self::StaticJson => inside(STATIC, "Returns a static JSON response"),

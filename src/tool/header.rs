@@ -36,12 +36,12 @@ pub fn check_headers(schema: &Value) -> Result<(), SchemaError> {
     walk(schema, Position::Root, &mut Named::new())
 }
 
-fn walk(schema: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
+fn walk(schema: &Value, position: Position, named: &mut Named) -> Result<(), SchemaError> {
     match schema {
         Value::Object(members) => members.iter().try_for_each(|(key, value)| {
             let checked = match key.as_str() {
-                KEYWORD => check(members, value, place, named),
-                "properties" => walk_each(value, if place == Position::Elsewhere { place } else { Position::Property }, named),
+                KEYWORD => check(members, value, position, named),
+                "properties" => walk_each(value, if position == Position::Elsewhere { position } else { Position::Property }, named),
                 "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => walk_each(value, Position::Elsewhere, named),
                 // These contain values, not schemas.
                 "default" | "const" | "enum" | "examples" => Ok(()),
@@ -58,14 +58,14 @@ fn walk(schema: &Value, place: Position, named: &mut Named) -> Result<(), Schema
 }
 
 /// Checks the schemas in a map.
-fn walk_each(schemas: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
+fn walk_each(schemas: &Value, position: Position, named: &mut Named) -> Result<(), SchemaError> {
     let mut schemas = schemas.as_object().into_iter().flatten();
-    schemas.try_for_each(|(name, schema)| walk(schema, place, named).map_err(|error| under(name, error)))
+    schemas.try_for_each(|(name, schema)| walk(schema, position, named).map_err(|error| under(name, error)))
 }
 
-fn check(property: &Map<String, Value>, name: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
+fn check(property: &Map<String, Value>, name: &Value, position: Position, named: &mut Named) -> Result<(), SchemaError> {
     let refuse = |message: String| Err(SchemaError { pointer: String::new(), message });
-    if place != Position::Property {
+    if position != Position::Property {
         return refuse(format!("`{KEYWORD}` stands on a property that is reached from the root by `properties` alone"));
     }
     let Some(name) = name.as_str().filter(|name| is_token(name)) else {
@@ -122,13 +122,13 @@ mod tests {
         }
         let named = |name: &str| json!({ "type": "string", "x-mcp-header": name });
         assert_eq!(wrong_at(json!({ "a": named("Region"), "b": named("region") })), "/properties/b/x-mcp-header");
-        for (place, wanted) in [
+        for (position, requested) in [
             (json!({ "items": named("A") }), "/properties/a/items/x-mcp-header"),
             (json!({ "anyOf": [named("A")] }), "/properties/a/anyOf/0/x-mcp-header"),
             (json!({ "if": { "properties": { "b": named("A") } } }), "/properties/a/if/properties/b/x-mcp-header"),
             (json!({ "$defs": { "properties": named("A") } }), "/properties/a/$defs/properties/x-mcp-header"),
         ] {
-            assert_eq!(wrong_at(json!({ "a": place })), wanted);
+            assert_eq!(wrong_at(json!({ "a": position })), requested);
         }
         let error = check_headers(&json!({ "x-mcp-header": "A" })).unwrap_err();
         assert_eq!(error.pointer, "/x-mcp-header");

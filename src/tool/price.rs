@@ -171,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn amounts_below_zero_are_told_as_such() {
-        let told = |micros| serde_json::to_string(&UsdChange(micros)).unwrap();
-        assert_eq!([-1_500_000, -2_000_000, 0, 1_000_000, 10].map(told), ["-1.5", "-2", "0", "1", "0.00001"]);
+    fn amounts_below_zero_are_reported_as_such() {
+        let describe = |micros| serde_json::to_string(&UsdChange(micros)).unwrap();
+        assert_eq!([-1_500_000, -2_000_000, 0, 1_000_000, 10].map(describe), ["-1.5", "-2", "0", "1", "0.00001"]);
         assert_eq!((UsdChange(-10).to_string(), UsdChange::of(i128::MIN)), ("-0.00001".to_owned(), UsdChange(i64::MIN)));
     }
 

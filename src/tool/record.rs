@@ -60,7 +60,7 @@ impl Endpoint {
     /// Returns the catalog record.
     #[must_use]
     pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
-        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.most_usd().is_zero();
+        let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.max_usd().is_zero();
         let mut record = json!({
             "slug": self.slug,
             "id": self.id,

@@ -9,7 +9,7 @@ use serde_json::{
 };
 use tollhouse_base::exact;
 
-use crate::unreadable::has_reserved_key;
+use crate::portability::has_reserved_key;
 
 /// Path of a response in the body of an upload, and in the answer with a tool's handler.
 const PATH: [&str; 2] = ["handler", "response"];
@@ -43,8 +43,8 @@ impl StaticResponse {
 
     fn of(json: &RawValue) -> Result<Self, Error> {
         // The error of the original text has the right position.
-        let place = |error| serde_json::from_str::<Value>(json.get()).err().unwrap_or(error);
-        let text = exact::compact(json).map_err(place)?;
+        let position = |error| serde_json::from_str::<Value>(json.get()).err().unwrap_or(error);
+        let text = exact::compact(json).map_err(position)?;
         RawValue::from_string(text).map(|json| Self(json.into()))
     }
 

@@ -48,7 +48,7 @@ pub struct Review {
     /// When capabilities or hosts were requested that are still pending.
     pub asked_since: Option<Timestamp>,
     /// The last decision.
-    pub last: Option<Decided>,
+    pub last: Option<ReviewRecord>,
     /// Findings that an admin approved, each as a hash of rule, field and the field's content. Newest last.
     pub approved: Vec<String>,
     /// The version that an admin last approved, for its content or its requests.
@@ -101,7 +101,7 @@ impl HoldKind {
 /// An admin's decision about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum ReviewAction {
     /// Grants all or the named requests, and releases the content.
     Approve,
     /// Clears the requests, and holds the content permanently.
@@ -119,9 +119,9 @@ pub enum Decision {
 /// A decision, as the owner reads it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Decided {
+pub struct ReviewRecord {
     /// The decision.
-    pub decision: Decision,
+    pub decision: ReviewAction,
     /// Always `admin`.
     pub by: String,
     /// When it was made.

@@ -4,7 +4,7 @@ use super::{Builtin, Endpoint, Handler, HandlerType, Slug, StaticResponse};
 
 /// The code that a call runs, consistent with the tool's handler type.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Runs {
+pub enum EndpointCode {
     /// Code of the host, in this process.
     Builtin(Builtin),
     /// Nothing: this is the response.
@@ -29,11 +29,11 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`ForeignHandler`].
-    pub fn runs(&self) -> Result<Runs, ForeignHandler> {
+    pub fn runs(&self) -> Result<EndpointCode, ForeignHandler> {
         match (self.handler_type, &self.handler) {
-            (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(Runs::Builtin(builtin)),
-            (HandlerType::StaticJson, Handler::Static(response)) => Ok(Runs::Static(response.clone())),
-            (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(Runs::Js),
+            (HandlerType::Builtin(builtin), Handler::Builtin) => Ok(EndpointCode::Builtin(builtin)),
+            (HandlerType::StaticJson, Handler::Static(response)) => Ok(EndpointCode::Static(response.clone())),
+            (HandlerType::JsRequestResponse, Handler::Js { .. }) => Ok(EndpointCode::Js),
             (handler_type, Handler::Builtin | Handler::Static(_) | Handler::Js { .. }) => {
                 Err(ForeignHandler { slug: self.slug.clone(), handler_type })
             }
@@ -61,14 +61,14 @@ mod tests {
     fn a_handler_runs_only_where_the_record_is_of_its_type() {
         let handlers = [json!("builtin"), json!({ "static": { "a": 1 } }), json!({ "js": { "language": "js" } })];
         for known in HandlerType::all() {
-            let (place, runs) = match known {
-                HandlerType::Builtin(builtin) => (0, Runs::Builtin(builtin)),
-                HandlerType::StaticJson => (1, Runs::Static(StaticResponse::from(&json!({ "a": 1 })))),
-                HandlerType::JsRequestResponse => (2, Runs::Js),
+            let (position, runs) = match known {
+                HandlerType::Builtin(builtin) => (0, EndpointCode::Builtin(builtin)),
+                HandlerType::StaticJson => (1, EndpointCode::Static(StaticResponse::from(&json!({ "a": 1 })))),
+                HandlerType::JsRequestResponse => (2, EndpointCode::Js),
             };
             for (number, handler) in handlers.iter().enumerate() {
                 let known_runs = endpoint(known.as_str(), handler).runs();
-                if number == place {
+                if number == position {
                     assert_eq!(known_runs, Ok(runs.clone()));
                 } else {
                     assert!(known_runs.unwrap_err().to_string().contains(known.as_str()), "{known:?} {handler}");

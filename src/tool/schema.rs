@@ -133,8 +133,8 @@ impl Shape {
     /// reject a result with an unknown block and, if the schema is not trivial, one without structured content.
     fn check_blocks(self, envelope: &Value) -> Result<(), Mismatch> {
         let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "content is a list of blocks"))?;
-        if let Some(place) = blocks.iter().position(|block| !is_block(block)) {
-            return Err(Mismatch::at(format!("/content/{place}"), "the block is none of MCP's, or not whole"));
+        if let Some(position) = blocks.iter().position(|block| !is_block(block)) {
+            return Err(Mismatch::at(format!("/content/{position}"), "the block is none of MCP's, or not whole"));
         }
         let pointer = format!("/{STRUCTURED}");
         match envelope.get(STRUCTURED) {
@@ -164,7 +164,7 @@ fn is_block(block: &Value) -> bool {
 
 /// Returns the schemas that the tool's worker must check.
 #[must_use]
-pub fn told(input: &Value, output: &Value) -> Schemas {
+pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
     let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
 }
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_told_what_the_host_does_not_know() {
-        let told = told(&json!({ "type": "object" }), &json!({ "type": "string" }));
-        assert_eq!((told.input, told.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
+    fn a_worker_learns_what_the_host_does_not_know() {
+        let body = worker_schemas(&json!({ "type": "object" }), &json!({ "type": "string" }));
+        assert_eq!((body.input, body.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
     }
 
     #[test]
@@ -222,8 +222,11 @@ mod tests {
             (json!({ "content": [text, { "type": "image" }], "structuredContent": {} }), Err("/content/1"), Err("/content/1")),
             (json!({ "content": [{ "type": "resource", "resource": { "uri": "a:b" } }] }), Err("/content/0"), Err("/content/0")),
         ] {
-            assert_eq!(pointer(Shape::Anything, &value).as_ref().map_err(String::as_str), of_anything.as_ref().map_err(|place| *place));
-            assert_eq!(pointer(Shape::Object, &value).as_ref().map_err(String::as_str), of_objects.as_ref().map_err(|place| *place));
+            assert_eq!(
+                pointer(Shape::Anything, &value).as_ref().map_err(String::as_str),
+                of_anything.as_ref().map_err(|position| *position)
+            );
+            assert_eq!(pointer(Shape::Object, &value).as_ref().map_err(String::as_str), of_objects.as_ref().map_err(|position| *position));
         }
         assert!(Shape::Object.check_answer(&[], None).is_err() && Shape::Anything.check_answer(&[], None).is_ok());
     }

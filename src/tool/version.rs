@@ -13,10 +13,10 @@ pub struct Version {
     pub created_at: Timestamp,
     /// Who made it. Absent for versions from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<Maker>,
+    pub by: Option<VersionMaker>,
     /// The interface that was used. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub via: Option<Via>,
+    pub via: Option<ChangedVia>,
     /// A note from its maker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -25,7 +25,7 @@ pub struct Version {
 /// The maker of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Maker {
+pub enum VersionMaker {
     /// The tool's owner.
     Owner,
     /// An admin.
@@ -37,7 +37,7 @@ pub enum Maker {
 /// The interface through which a tool is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Via {
+pub enum ChangedVia {
     /// The API.
     Http,
     /// The web pages.
@@ -66,8 +66,8 @@ mod tests {
         let read: Version = serde_json::from_value(old.clone()).unwrap();
         assert_eq!(read, Version::new("sha256:aa".to_owned(), read.created_at));
         assert_eq!(serde_json::to_value(&read).unwrap(), old);
-        let told = Version { by: Some(Maker::Admin), via: Some(Via::Cli), note: Some("why".to_owned()), ..read };
-        let told = serde_json::to_value(&told).unwrap();
-        assert_eq!((&told["by"], &told["via"], &told["note"]), (&json!("admin"), &json!("cli"), &json!("why")));
+        let text = Version { by: Some(VersionMaker::Admin), via: Some(ChangedVia::Cli), note: Some("why".to_owned()), ..read };
+        let text = serde_json::to_value(&text).unwrap();
+        assert_eq!((&text["by"], &text["via"], &text["note"]), (&json!("admin"), &json!("cli"), &json!("why")));
     }
 }

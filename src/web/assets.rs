@@ -16,9 +16,9 @@ use axum::{
 };
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest as _, Sha256};
-use tollhouse_front::{Code, Fault, PathParams, takes_gzip};
+use tollhouse_front::{ApiError, Code, PathParams, takes_gzip};
 
-use super::doors::seal;
+use super::host_checks::seal;
 
 /// Number of hex digits of the hash in addresses.
 const DIGITS: usize = 16;
@@ -72,12 +72,12 @@ pub(super) fn address(name: &str) -> String {
     format!("/assets/{}/{name}", *HASH)
 }
 
-pub(super) async fn asset(PathParams((hash, name)): PathParams<(String, String)>, asked: HeaderMap) -> Response {
+pub(super) async fn asset(PathParams((hash, name)): PathParams<(String, String)>, request: HeaderMap) -> Response {
     let found = ALL.iter().position(|(known, ..)| *known == name).filter(|_| hash == *HASH);
-    let Some(place) = found else { return Fault::from(Code::NotFound).into_response() };
-    let (media, text) = (ALL[place].1, &*SENT[place]);
-    let packed = takes_gzip(&asked);
-    let body = if packed { Body::from(PACKED[place].get_or_init(|| gzip(text.as_bytes())).as_slice()) } else { Body::from(text) };
+    let Some(position) = found else { return ApiError::from(Code::NotFound).into_response() };
+    let (media, text) = (ALL[position].1, &*SENT[position]);
+    let packed = takes_gzip(&request);
+    let body = if packed { Body::from(PACKED[position].get_or_init(|| gzip(text.as_bytes())).as_slice()) } else { Body::from(text) };
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     seal(headers);

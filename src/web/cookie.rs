@@ -5,7 +5,7 @@ use std::{fmt::Display, str::FromStr};
 use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-use super::root::Root;
+use super::base_path::BasePath;
 
 /// A cookie with its attributes.
 ///
@@ -24,7 +24,7 @@ impl Cookie {
     pub fn of(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
         let port = url.as_ref().and_then(Url::port_or_known_default).unwrap_or(0);
-        let attributes = format!("Path={}; HttpOnly; SameSite=Lax", Root::of(base_url).below("/dashboard"));
+        let attributes = format!("Path={}; HttpOnly; SameSite=Lax", BasePath::of(base_url).below("/dashboard"));
         match url.is_some_and(|url| url.scheme() == "https") {
             true => Self { name: format!("__Secure-tollhouse-{port}"), attributes: attributes + "; Secure" },
             false => Self { name: format!("tollhouse-{port}"), attributes },
@@ -32,12 +32,12 @@ impl Cookie {
     }
 
     /// Returns another cookie of the same host, for `what`.
-    pub(super) fn beside(&self, what: &str) -> Self {
+    pub(super) fn companion(&self, what: &str) -> Self {
         Self { name: format!("{}-{what}", self.name), ..self.clone() }
     }
 
     /// Returns the first valid value in a request.
-    pub(super) fn kept<T: FromStr>(&self, headers: &HeaderMap) -> Option<T> {
+    pub(super) fn read<T: FromStr>(&self, headers: &HeaderMap) -> Option<T> {
         self.values(headers).next()
     }
 
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn a_cookie_is_named_by_its_port_and_sealed_by_its_scheme() {
-        let told = |url: &str| Cookie::of(url).forget().to_str().unwrap().to_owned();
-        assert_eq!(told("http://127.0.0.1:4020"), "tollhouse-4020=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax");
-        assert_eq!(told("https://a.example"), "__Secure-tollhouse-443=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax; Secure");
-        assert!(told("https://a.example/b/").contains("; Path=/b/dashboard; "));
+        let describe = |url: &str| Cookie::of(url).forget().to_str().unwrap().to_owned();
+        assert_eq!(describe("http://127.0.0.1:4020"), "tollhouse-4020=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax");
+        assert_eq!(describe("https://a.example"), "__Secure-tollhouse-443=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax; Secure");
+        assert!(describe("https://a.example/b/").contains("; Path=/b/dashboard; "));
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
         let (id, key) = ("A".repeat(22), "B".repeat(42) + "A");
         let find = |value: &str| {
             let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(value).unwrap())]);
-            cookie.kept::<Token>(&headers).map(|token| token.to_string())
+            cookie.read::<Token>(&headers).map(|token| token.to_string())
         };
         let token = format!("admin.{id}.{key}");
         assert_eq!(find(&format!("a=b; tollhouse-4020=x; tollhouse-4020={token};c")), Some(token.clone()));

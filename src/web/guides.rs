@@ -58,40 +58,40 @@ struct Table {
     /// The column names.
     headings: Vec<String>,
     /// Index of the next cell in its row. `None` in the header row.
-    place: Option<usize>,
+    position: Option<usize>,
 }
 
 impl Table {
     /// Begins a cell. The first of a row is its heading. The others are labeled with their column.
     fn begins(&mut self) -> Event<'static> {
-        match self.place {
+        match self.position {
             None => {
                 self.headings.push(String::new());
                 Event::Start(Tag::TableCell)
             }
             Some(0) => Event::Html("<th scope=\"row\">".into()),
-            Some(place) => {
+            Some(position) => {
                 let mut cell = "<td data-label=\"".to_owned();
-                _ = Escaper::new(&mut cell).write_str(self.headings.get(place).map_or("", String::as_str));
+                _ = Escaper::new(&mut cell).write_str(self.headings.get(position).map_or("", String::as_str));
                 Event::Html((cell + "\">").into())
             }
         }
     }
 
     fn ends(&mut self) -> Event<'static> {
-        match &mut self.place {
+        match &mut self.position {
             None => Event::End(TagEnd::TableCell),
-            Some(place) => {
-                *place += 1;
-                let end = if *place == 1 { "</th>" } else { "</td>" };
+            Some(position) => {
+                *position += 1;
+                let end = if *position == 1 { "</th>" } else { "</td>" };
                 Event::Html(end.into())
             }
         }
     }
 
     /// Collects the text of a header cell.
-    fn says(&mut self, words: &str) {
-        if let (None, Some(heading)) = (self.place, self.headings.last_mut()) {
+    fn rows(&mut self, words: &str) {
+        if let (None, Some(heading)) = (self.position, self.headings.last_mut()) {
             *heading += words;
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
     let mut table = Table::default();
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         if let Event::Text(words) | Event::Code(words) = &event {
-            table.says(words);
+            table.rows(words);
         }
         match event {
             // The page has its own main heading.
@@ -151,7 +151,7 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::End(TagEnd::Table) => events.push(Event::Html("</tbody></table></div>".into())),
             Event::Start(Tag::TableRow) => {
-                table.place = Some(0);
+                table.position = Some(0);
                 events.push(event);
             }
             Event::Start(Tag::TableCell) => events.push(table.begins()),
@@ -166,8 +166,8 @@ pub(super) fn rendered(text: &str) -> Rendered {
 }
 
 /// Returns whether the request asks for Markdown. Browsers never do.
-pub(super) fn wants_markdown(asked: &HeaderMap) -> bool {
-    let mut ranges = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+pub(super) fn wants_markdown(request: &HeaderMap) -> bool {
+    let mut ranges = request.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
     let weight = |word: &str| word.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"))?.1.trim().parse().ok();
     ranges.any(|range| {
         let mut words = range.split(';').map(str::trim);
@@ -193,8 +193,8 @@ fn name(language: &str) -> &'static str {
 
 /// Returns the id of a heading for links.
 fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -".contains(*char)).collect::<String>();
-    kept.replace(' ', "-")
+    let stored = heading.to_lowercase().chars().filter(|char| char.is_alphanumeric() || " -".contains(*char)).collect::<String>();
+    stored.replace(' ', "-")
 }
 
 #[cfg(test)]
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_filled_in_once_and_only_what_holds_is_told() {
+    fn facts_are_filled_in_once_and_only_what_holds_is_reported() {
         let text = "a {{one}}\n<!-- if yes -->\nb\n<!-- end -->\n<!-- if no -->\nc\n<!-- end -->\n{{two}} {{none}}d\n";
         let facts = [("one", "{{two}}".to_owned()), ("two", "2".to_owned())];
         assert_eq!(filled(text, &facts, |condition| condition == "yes"), "a {{two}}\nb\n2 d\n");

@@ -12,30 +12,30 @@
 //! inline in the markup.
 //!
 //! A request of a form or script takes the same way: it is one operation of the API, with the
-//! credential that the reader signed in with ([`forms`], [`api`]). Nothing is done for a page of
-//! another site ([`doors`]).
+//! credential that the reader signed in with ([`forms`], [`api_client`]). Nothing is done for a page of
+//! another site ([`host_checks`]).
 //!
 //! To add a page: create its file in `pages/` and its route below. Use `parts/` for texts and
 //! amounts. Text written by others must go through `parts/text.rs`, which escapes it.
 
 #![warn(missing_docs)]
 
-mod api;
-mod asked;
+mod api_client;
 mod assets;
+mod base_path;
 mod cookie;
-mod doors;
 mod forms;
 mod guides;
-mod kept;
+mod host_checks;
 mod page;
+mod page_frame;
 mod pages;
 mod parts;
-mod play;
+mod play_wallet;
+mod query;
 mod refusal;
-mod root;
+mod render_cache;
 mod services;
-mod shell;
 mod visitor;
 
 use std::sync::Arc;
@@ -45,14 +45,14 @@ use axum::{
     response::Redirect,
     routing::{MethodRouter, any, get, post},
 };
-use tollhouse_front::Wording;
+use tollhouse_front::ErrorWording;
 
 pub use self::{
+    base_path::BasePath,
     cookie::Cookie,
-    doors::door,
-    kept::Kept,
-    root::Root,
-    services::{Operation, Services},
+    host_checks::door,
+    render_cache::RenderCache,
+    services::{ApiOperation, Services},
 };
 
 /// Handlers of a page: GET and HEAD, which change nothing.
@@ -81,7 +81,7 @@ pub fn routes(services: Services) -> Router {
         .route("/dashboard/tools/{slug}/secrets", get(pages::secrets::page))
         .route("/dashboard/tools/{slug}/settings", get(pages::settings::page).post(pages::settings::delete))
         .route("/dashboard/tools/{slug}/versions", get(pages::versions::page))
-        .route("/dashboard/receipts", get(pages::find_slip::page))
+        .route("/dashboard/receipts", get(pages::receipt_lookup::page))
         .route("/dashboard/receipts/{id}", get(pages::receipt::page))
         .route("/dashboard/payments/{id}", get(pages::payment::page))
         .route("/dashboard/sign-in", get(pages::sign_in::page))
@@ -92,7 +92,7 @@ pub fn routes(services: Services) -> Router {
         .route("/dashboard/sessions/end", post(pages::account::end))
         .route("/dashboard/do/{operation}", post(forms::submit))
         .route("/dashboard/api/do/{operation}", post(forms::submit_by_script))
-        .route("/dashboard/api/{*path}", any(api::pass))
+        .route("/dashboard/api/{*path}", any(api_client::pass))
         .merge(pages::admin::routes())
         .route("/guides", to("/guides/x402-agent-payment-infrastructure"))
         .route("/guides/", to("/guides/x402-agent-payment-infrastructure"))
@@ -101,15 +101,15 @@ pub fn routes(services: Services) -> Router {
         .route("/docs/{name}", get(pages::docs::page))
         .route("/guides/{name}", get(pages::guide::page))
         .route("/assets/{hash}/{name}", get(assets::asset))
-        .layer(middleware::from_fn_with_state(Arc::clone(&services), doors::pass))
+        .layer(middleware::from_fn_with_state(Arc::clone(&services), host_checks::pass))
         .with_state(services)
 }
 
 /// Returns the forms of faults on the addresses of this front end: JSON for scripts, pages for
 /// people.
 #[must_use]
-pub fn wordings(services: Services) -> [Wording; 2] {
-    [api::wording(), refusal::wording(services)]
+pub fn wordings(services: Services) -> [ErrorWording; 2] {
+    [api_client::wording(), refusal::wording(services)]
 }
 
 /// Returns a redirect.

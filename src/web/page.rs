@@ -7,7 +7,7 @@ use axum::{
 };
 use maud::Markup;
 
-use super::doors::seal;
+use super::host_checks::seal;
 
 /// The navigation entry that a page belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Area {
 
 /// The page that a refused form was on, to go back to.
 #[derive(Debug, Clone)]
-pub(super) struct Back(pub(super) String);
+pub(super) struct BackLink(pub(super) String);
 
 /// A page before it becomes a document.
 pub(super) struct Page {

@@ -1,30 +1,30 @@
 //! Components of pages.
 
+pub(super) mod call_snippets;
 pub(super) mod calls;
 pub(super) mod chart;
+pub(super) mod cli_hint;
 pub(super) mod code;
 pub(super) mod diff;
 pub(super) mod empty;
+pub(super) mod event_lines;
 pub(super) mod facts;
 pub(super) mod follow;
 pub(super) mod form;
-pub(super) mod happened;
 mod highlight;
 pub(super) mod lines;
 pub(super) mod link;
 pub(super) mod money;
+pub(super) mod page_links;
 pub(super) mod pager;
-pub(super) mod places;
-pub(super) mod same;
 pub(super) mod sample;
 pub(super) mod schema;
 pub(super) mod schema_form;
 pub(super) mod sign_in;
-pub(super) mod since;
 pub(super) mod source;
 pub(super) mod state;
 pub(super) mod table;
 pub(super) mod tabs;
 pub(super) mod text;
 pub(super) mod time;
-pub(super) mod ways;
+pub(super) mod time_range;

@@ -11,41 +11,41 @@ use axum::{
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use tollhouse_account::session::Token;
-use tollhouse_front::{Teller, Wording, code_of};
+use tollhouse_front::{ErrorWording, ErrorWriter, code_of};
 
 use super::{
-    doors::is_ours,
-    page::{Area, Back, Page},
+    host_checks::is_ours,
+    page::{Area, BackLink, Page},
     parts::{facts, text::plain, time::span},
     services::Services,
-    visitor::{Refused, Visitor},
+    visitor::{ApiRefusal, Visitor},
 };
 
 /// Maximum size of an error envelope, in bytes.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// Returns the wording of faults on the addresses of pages and assets.
-pub(super) fn wording(services: Services) -> Wording {
+pub(super) fn wording(services: Services) -> ErrorWording {
     let services = Arc::new(services);
-    let told = move |request: &Request| -> Teller {
+    let describe = move |request: &Request| -> ErrorWriter {
         let (services, tokens) = (Arc::clone(&services), services.cookie.all(request.headers()));
-        Box::new(move |response| Box::pin(async move { told(&services, &tokens, response).await }))
+        Box::new(move |response| Box::pin(async move { as_page(&services, &tokens, response).await }))
     };
-    Wording { covers: is_ours, told: Arc::new(told), others_may_read: false }
+    ErrorWording { covers: is_ours, writer: Arc::new(describe), others_may_read: false }
 }
 
 /// Converts an error envelope to a page. Status and headers stay, except headers that describe the
 /// body.
-async fn told(services: &Arc<Services>, tokens: &[Token], response: Response) -> Response {
+async fn as_page(services: &Arc<Services>, tokens: &[Token], response: Response) -> Response {
     let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
-    let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
+    let envelope = to_bytes(body, MAX_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
     let error = match envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default() {
         // In an x402 challenge, `error` is a sentence.
         Value::String(message) => json!({ "message": message, "code": code, "charged": false }),
         error => error,
     };
-    let back = head.extensions.get::<Back>().map(|Back(path)| path.as_str());
+    let back = head.extensions.get::<BackLink>().map(|BackLink(path)| path.as_str());
     let wait = head.headers.get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.parse().ok());
     let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, wait, back)) };
     let mut response = Visitor::refused_by(services, tokens).await.show(page).await;
@@ -62,13 +62,13 @@ async fn told(services: &Arc<Services>, tokens: &[Token], response: Response) ->
 /// # Errors
 ///
 /// The response itself if it is not an API error but a redirect to sign in.
-pub(super) async fn error(refused: Refused) -> Result<(StatusCode, Value), Refused> {
+pub(super) async fn error(refused: ApiRefusal) -> Result<(StatusCode, Value), ApiRefusal> {
     if refused.code().is_none() {
         return Err(refused);
     }
     let response = refused.into_response();
     let status = response.status();
-    let body = to_bytes(response.into_body(), MOST_BYTES).await.unwrap_or_default();
+    let body = to_bytes(response.into_body(), MAX_BYTES).await.unwrap_or_default();
     let mut envelope: Value = serde_json::from_slice(&body).unwrap_or_default();
     Ok((status, envelope["error"].take()))
 }

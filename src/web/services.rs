@@ -5,19 +5,19 @@ use std::sync::Arc;
 use axum::{Router, http::Method};
 use tollhouse_account::session::Sessions;
 use tollhouse_base::clock::Clock;
-use tollhouse_front::{AllowedOrigins, Shared};
+use tollhouse_front::{AllowedOrigins, FrontServices};
 
-use super::{cookie::Cookie, kept::Kept, root::Root};
+use super::{base_path::BasePath, cookie::Cookie, render_cache::RenderCache};
 
 /// Services for pages.
 #[derive(Debug, Clone)]
 pub struct Services {
     /// State that all front ends share, including each address's share of processor time for pages.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<FrontServices>,
     /// The public API, with the routes that every client uses.
     pub api: Router,
     /// Operations that forms can request.
-    pub operations: Arc<[Operation]>,
+    pub operations: Arc<[ApiOperation]>,
     /// Sessions of signed-in visitors.
     pub sessions: Arc<Sessions>,
     /// Host names that are allowed.
@@ -25,9 +25,9 @@ pub struct Services {
     /// The session cookie.
     pub cookie: Cookie,
     /// Path of the public URL.
-    pub root: Root,
+    pub root: BasePath,
     /// Cache of rendered documents.
-    pub kept: Arc<Kept>,
+    pub rendered: Arc<RenderCache>,
     /// The clock.
     pub clock: Clock,
     /// Public URL, as in records.
@@ -36,7 +36,7 @@ pub struct Services {
 
 /// An operation of the API.
 #[derive(Debug, Clone)]
-pub struct Operation {
+pub struct ApiOperation {
     /// Operation id.
     pub id: &'static str,
     /// HTTP method.

@@ -14,26 +14,26 @@ use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tollhouse_account::session::{Kind, Opened, Token};
+use tollhouse_account::session::{OpenSession, SessionKind, Token};
 use tollhouse_base::{
-    aside::{Bulk, aside},
     clock::Timestamp,
+    cpu_share::CpuTurn,
     id::RequestId,
-    share::Turn,
+    offload::{DropOffThread, run_blocking},
 };
-use tollhouse_front::{ByPage, Code, CredentialCheck, Fault, Sender, code_of, names, peer};
+use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, Sender, code_of, header_names, peer};
 use tollhouse_tool::WithResponse;
 use tower::ServiceExt as _;
 
 use super::{
     forms,
-    page::{Area, Back, Page},
+    page::{Area, BackLink, Page},
+    page_frame::{self, PageContext},
     services::Services,
-    shell::{self, Around},
 };
 
 /// Maximum size of an answer for a page, in bytes.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// Characters that need no encoding in a path.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -47,30 +47,30 @@ pub(super) struct Visitor {
     sender: Option<Sender>,
     request: Option<RequestId>,
     /// The session, if there is one.
-    session: Option<Opened>,
+    session: Option<OpenSession>,
     /// Path and query of the requested page. Empty if a form was submitted.
-    asked: String,
+    requested: String,
     /// The host's manifest, once fetched.
-    manifest: OnceCell<Bulk>,
+    manifest: OnceCell<DropOffThread>,
 }
 
 /// A signed-in visitor. Others are redirected to sign in.
 pub(super) struct SignedIn(pub(super) Visitor);
 
 /// A refusal of the API.
-pub(super) struct Refused(Box<Response>);
+pub(super) struct ApiRefusal(Box<Response>);
 
 impl FromRequestParts<Arc<Services>> for Visitor {
-    type Rejection = Fault;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
+    async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, ApiError> {
         let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
         let (address, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
         let sender = services.shared.limits.sender(peer(&parts.extensions), &parts.headers);
         // The target of a form is not a page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
-        let asked = page.map(|asked| asked.as_str().to_owned()).unwrap_or_default();
-        Ok(Self { peer: address, sender, request, session, asked, ..Self::nobody(services) })
+        let query = page.map(|query| query.as_str().to_owned()).unwrap_or_default();
+        Ok(Self { peer: address, sender, request, session, requested: query, ..Self::nobody(services) })
     }
 }
 
@@ -79,20 +79,20 @@ impl FromRequestParts<Arc<Services>> for SignedIn {
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Response> {
         let visitor = Visitor::from_request_parts(parts, services).await.map_err(IntoResponse::into_response)?;
-        if visitor.session.is_some() { Ok(Self(visitor)) } else { Err(sign_in(&visitor.asked)) }
+        if visitor.session.is_some() { Ok(Self(visitor)) } else { Err(sign_in(&visitor.requested)) }
     }
 }
 
 /// Redirects to sign in, and from there back to `asked`.
-fn sign_in(asked: &str) -> Response {
-    Redirect::to(&with_query("/dashboard/sign-in", [("to", asked)])).into_response()
+fn sign_in(request: &str) -> Response {
+    Redirect::to(&with_query("/dashboard/sign-in", [("to", request)])).into_response()
 }
 
 impl Visitor {
     /// Returns the visitor of a page that is the same for everybody.
     pub(super) fn nobody(services: &Arc<Services>) -> Self {
         let services = Arc::clone(services);
-        Self { services, peer: None, sender: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
+        Self { services, peer: None, sender: None, request: None, session: None, requested: String::new(), manifest: OnceCell::new() }
     }
 
     /// Returns the visitor of an error page, with these session tokens. Works independent of the
@@ -103,12 +103,12 @@ impl Visitor {
     }
 
     /// Returns the kind of credential that they signed in with.
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<SessionKind> {
         self.session.as_ref().map(|session| session.kind)
     }
 
     /// Returns the session, if there is one.
-    pub(super) fn session(&self) -> Option<&Opened> {
+    pub(super) fn session(&self) -> Option<&OpenSession> {
         self.session.as_ref()
     }
 
@@ -117,7 +117,7 @@ impl Visitor {
     /// # Errors
     ///
     /// 429 in that case.
-    pub(super) fn may_show_credential(&self) -> Result<(), Fault> {
+    pub(super) fn may_show_credential(&self) -> Result<(), ApiError> {
         self.services.shared.limits.may_show_credential(self.sender)
     }
 
@@ -126,18 +126,18 @@ impl Visitor {
     /// # Errors
     ///
     /// 429 if their address has shown wrong credentials too often.
-    pub(super) async fn begin_check(&self) -> Result<CredentialCheck, Fault> {
+    pub(super) async fn begin_check(&self) -> Result<CredentialCheck, ApiError> {
         self.services.shared.limits.begin_check(self.sender).await
     }
 
     /// Returns the visitor with this credential.
-    pub(super) fn showing(&self, kind: Kind, credential: &str) -> Self {
+    pub(super) fn showing(&self, kind: SessionKind, credential: &str) -> Self {
         let credential = credential.to_owned().into();
-        self.signed_in(Opened { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
+        self.signed_in(OpenSession { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
     }
 
     /// Returns the visitor with this session.
-    pub(super) fn signed_in(&self, session: Opened) -> Self {
+    pub(super) fn signed_in(&self, session: OpenSession) -> Self {
         Self { session: Some(session), ..self.unsigned() }
     }
 
@@ -161,13 +161,13 @@ impl Visitor {
     /// # Errors
     ///
     /// The share is used up.
-    pub(super) async fn made<T>(&self, work: impl FnOnce() -> T) -> Result<T, Refused> {
+    pub(super) async fn made<T>(&self, work: impl FnOnce() -> T) -> Result<T, ApiRefusal> {
         let turn = self.turn().await?;
-        Ok(work_in(turn.as_ref(), work))
+        Ok(run_for(turn.as_ref(), work))
     }
 
     /// Waits for a turn of processor time. `None` for a page that is the same for everybody.
-    async fn turn(&self) -> Result<Option<Turn>, Refused> {
+    async fn turn(&self) -> Result<Option<CpuTurn>, ApiRefusal> {
         let Some(ConnectInfo(peer)) = self.peer else { return Ok(None) };
         Ok(Some(self.services.shared.limits.turn(peer.ip().to_canonical()).await?))
     }
@@ -177,7 +177,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn get(&self, path: &str) -> Result<Bulk, Refused> {
+    pub(super) async fn get(&self, path: &str) -> Result<DropOffThread, ApiRefusal> {
         self.read(self.ask(Method::GET, path, None).await).await
     }
 
@@ -186,7 +186,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn ask_about(&self, path: &str, body: &Value) -> Result<Bulk, Refused> {
+    pub(super) async fn fetch_about(&self, path: &str, body: &Value) -> Result<DropOffThread, ApiRefusal> {
         self.read(self.ask(Method::POST, path, Some(body)).await).await
     }
 
@@ -195,7 +195,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn get_handler(&self, path: &str) -> Result<Bulk, Refused> {
+    pub(super) async fn get_handler(&self, path: &str) -> Result<DropOffThread, ApiRefusal> {
         self.read_by(self.ask(Method::GET, path, None).await, WithResponse::read).await
     }
 
@@ -204,7 +204,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn read(&self, response: Response) -> Result<Bulk, Refused> {
+    pub(super) async fn read(&self, response: Response) -> Result<DropOffThread, ApiRefusal> {
         self.read_by(response, |body| serde_json::from_slice(body)).await
     }
 
@@ -217,15 +217,15 @@ impl Visitor {
         &self,
         response: Response,
         parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>,
-    ) -> Result<Bulk, Refused> {
+    ) -> Result<DropOffThread, ApiRefusal> {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        let internal = || Refused::from(Fault::from(Code::Internal));
-        let body = to_bytes(response.into_body(), MOST_BYTES).await.map_err(|_| internal())?;
+        let internal = || ApiRefusal::from(ApiError::from(Code::Internal));
+        let body = to_bytes(response.into_body(), MAX_BYTES).await.map_err(|_| internal())?;
         let turn = self.turn().await?;
-        let value = aside(body.len(), || work_in(turn.as_ref(), || parse(&body))).await;
-        value.map(Bulk::new).map_err(|error| {
+        let value = run_blocking(body.len(), || run_for(turn.as_ref(), || parse(&body))).await;
+        value.map(DropOffThread::new).map_err(|error| {
             tracing::error!(%error, "the API answered a page with what is no JSON");
             internal()
         })
@@ -236,7 +236,7 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn manifest(&self) -> Result<&Value, Refused> {
+    pub(super) async fn manifest(&self) -> Result<&Value, ApiRefusal> {
         self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await.map(|manifest| &**manifest)
     }
 
@@ -245,7 +245,7 @@ impl Visitor {
     /// # Errors
     ///
     /// The same as [`Visitor::manifest`].
-    pub(super) async fn plays(&self) -> Result<bool, Refused> {
+    pub(super) async fn plays(&self) -> Result<bool, ApiRefusal> {
         Ok(self.manifest().await?["payment"]["simulated"] == true)
     }
 
@@ -254,19 +254,19 @@ impl Visitor {
     /// # Errors
     ///
     /// A refusal of the API.
-    pub(super) async fn document(&self, path: &str) -> Result<(HeaderValue, Bytes), Refused> {
+    pub(super) async fn document(&self, path: &str) -> Result<(HeaderValue, Bytes), ApiRefusal> {
         let response = self.ask(Method::GET, path, None).await;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
         let tag = response.headers().get(header::ETAG).cloned();
-        let body = to_bytes(response.into_body(), MOST_BYTES).await.ok();
-        tag.zip(body).ok_or_else(|| Fault::from(Code::Internal).into())
+        let body = to_bytes(response.into_body(), MAX_BYTES).await.ok();
+        tag.zip(body).ok_or_else(|| ApiError::from(Code::Internal).into())
     }
 
-    /// Returns the unmodified response to a GET request, with support for `If-None-Match`.
-    pub(super) async fn pass(&self, path: &str, asked: &HeaderMap) -> Response {
-        let known = asked.get(header::IF_NONE_MATCH).cloned();
+    /// Returns the unmodified response to a GET request, with support for `ArgCondition-None-Match`.
+    pub(super) async fn pass(&self, path: &str, request: &HeaderMap) -> Response {
+        let known = request.get(header::IF_NONE_MATCH).cloned();
         self.send(Method::GET, path, known.map(|known| (header::IF_NONE_MATCH, known)).into_iter().collect(), Body::empty()).await
     }
 
@@ -283,17 +283,17 @@ impl Visitor {
     /// Makes an ordinary API request with the visitor's credential. The body is JSON unless the
     /// headers say otherwise.
     pub(super) async fn send(&self, method: Method, path: &str, mut headers: HeaderMap, body: Body) -> Response {
-        let Ok(uri) = path.parse() else { return Fault::from(Code::NotFound).into_response() };
+        let Ok(uri) = path.parse() else { return ApiError::from(Code::NotFound).into_response() };
         headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         if let Some(session) = &self.session {
             let Ok(mut credential) = HeaderValue::from_str(&session.credential) else {
-                return Fault::from(Code::Unauthorized).into_response();
+                return ApiError::from(Code::Unauthorized).into_response();
             };
             credential.set_sensitive(true);
             let name = match session.kind {
-                Kind::Admin => &names::ADMIN_TOKEN,
-                Kind::Builder => &names::BUILDER_KEY,
-                Kind::Holder => &names::DEVELOPER_CREDIT,
+                SessionKind::Admin => &header_names::ADMIN_TOKEN,
+                SessionKind::Builder => &header_names::BUILDER_KEY,
+                SessionKind::Holder => &header_names::DEVELOPER_CREDIT,
             };
             headers.insert(name, credential);
         }
@@ -301,7 +301,7 @@ impl Visitor {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        request.extensions_mut().insert(ByPage);
+        request.extensions_mut().insert(FromPage);
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
@@ -313,10 +313,10 @@ impl Visitor {
 
     /// Converts a response to a refusal. If the credential of the session is no longer valid, the
     /// session ends, and the visitor is redirected to sign in and come back.
-    pub(super) async fn refused(&self, response: Response) -> Refused {
-        let refused = Refused::by(response);
+    pub(super) async fn refused(&self, response: Response) -> ApiRefusal {
+        let refused = ApiRefusal::by(response);
         let ends = refused.is(Code::Unauthorized) && self.end_session().await;
-        if ends && !self.asked.is_empty() { Refused(Box::new(sign_in(&self.asked))) } else { refused }
+        if ends && !self.requested.is_empty() { ApiRefusal(Box::new(sign_in(&self.requested))) } else { refused }
     }
 
     /// Ends the session if its credential is no longer valid. Returns whether it did.
@@ -342,18 +342,18 @@ impl Visitor {
     /// Returns a page for this visitor.
     pub(super) async fn show(&self, page: Page) -> Response {
         let manifest = self.manifest().await.unwrap_or(&Value::Null);
-        let around = Around {
+        let around = PageContext {
             simulated: manifest["payment"]["simulated"] == true,
             version: &manifest["service"]["version"],
             session: self.session.as_ref(),
-            done: self.session.as_ref().and_then(|session| forms::said(session, &self.asked)),
+            done: self.session.as_ref().and_then(|session| forms::notice(session, &self.requested)),
         };
-        let document = self.services.root.document(shell::document(&page, &around).into_string());
+        let document = self.services.root.document(page_frame::document(&page, &around).into_string());
         page.answered(document, self.session.is_some())
     }
 }
 
-fn work_in<T>(turn: Option<&Turn>, work: impl FnOnce() -> T) -> T {
+fn run_for<T>(turn: Option<&CpuTurn>, work: impl FnOnce() -> T) -> T {
     match turn {
         Some(turn) => turn.work(work),
         None => work(),
@@ -361,11 +361,11 @@ fn work_in<T>(turn: Option<&Turn>, work: impl FnOnce() -> T) -> T {
 }
 
 /// Returns an API path that accepts every valid credential of this kind.
-pub(super) fn own(kind: Kind) -> &'static str {
+pub(super) fn own(kind: SessionKind) -> &'static str {
     match kind {
-        Kind::Admin => "/ai/admin/policy",
-        Kind::Builder => "/ai/builders/me",
-        Kind::Holder => "/ai/credits?limit=1",
+        SessionKind::Admin => "/ai/admin/policy",
+        SessionKind::Builder => "/ai/builders/me",
+        SessionKind::Holder => "/ai/credits?limit=1",
     }
 }
 
@@ -382,19 +382,19 @@ pub(super) fn with_query<'a>(path: &str, fields: impl IntoIterator<Item = (&'a s
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-impl Refused {
+impl ApiRefusal {
     fn by(response: Response) -> Self {
         match code_of(&response) {
             Some(_) => Self(Box::new(response)),
             None => {
                 tracing::error!(status = %response.status(), "a page asked for what is no operation of the API");
-                Fault::from(Code::Internal).into()
+                ApiError::from(Code::Internal).into()
             }
         }
     }
 
     /// Adds the page to go back to.
-    pub(super) fn with(mut self, back: Back) -> Self {
+    pub(super) fn with(mut self, back: BackLink) -> Self {
         self.0.extensions_mut().insert(back);
         self
     }
@@ -410,13 +410,13 @@ impl Refused {
     }
 }
 
-impl From<Fault> for Refused {
-    fn from(fault: Fault) -> Self {
+impl From<ApiError> for ApiRefusal {
+    fn from(fault: ApiError) -> Self {
         Self(Box::new(fault.into_response()))
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for ApiRefusal {
     /// The API's own answer. [`super::refusal`] converts it for people.
     fn into_response(self) -> Response {
         *self.0

@@ -1,7 +1,7 @@
 //! Checks that the dashboard and the alert rules for operators query only metrics and labels that exist.
 
 use serde_json::Value;
-use tollhouse::telemetry::{Metric, table};
+use tollhouse::telemetry::{Metric, metric_table};
 
 const DASHBOARD: &str = include_str!("../../docs/examples/grafana.json");
 const ALERTS: &str = include_str!("../../docs/examples/alerts.yml");
@@ -28,8 +28,8 @@ fn expressions() -> Vec<String> {
 
 /// Returns the metric to which a series belongs.
 fn metric(series: &str) -> Option<&'static Metric> {
-    let of = |name: &str| table::ALL.iter().copied().find(|metric| metric.name == name);
-    let is_histogram = |metric: &&Metric| metric.kind == table::Kind::Histogram;
+    let of = |name: &str| metric_table::ALL.iter().copied().find(|metric| metric.name == name);
+    let is_histogram = |metric: &&Metric| metric.kind == metric_table::Kind::Histogram;
     let of_histogram = || ["_bucket", "_sum", "_count"].iter().find_map(|part| of(series.strip_suffix(part)?).filter(is_histogram));
     of(series).filter(|metric| !is_histogram(metric)).or_else(of_histogram)
 }
@@ -77,6 +77,6 @@ fn what_is_no_metric_is_found() {
     assert!(
         metric("tollhouse_call_seconds").is_none() && metric("tollhouse_calls").is_none() && metric("tollhouse_calls_total_sum").is_none()
     );
-    let told = names("sum by (stage, le) (rate(tollhouse_call_stage_seconds_bucket{job=\"a\", stage!=\"x\"}[5m]))");
-    assert_eq!(told, (vec!["tollhouse_call_stage_seconds_bucket"], vec!["job", "stage", "stage", "le"]));
+    let reported = names("sum by (stage, le) (rate(tollhouse_call_stage_seconds_bucket{job=\"a\", stage!=\"x\"}[5m]))");
+    assert_eq!(reported, (vec!["tollhouse_call_stage_seconds_bucket"], vec!["job", "stage", "stage", "le"]));
 }

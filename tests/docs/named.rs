@@ -5,14 +5,14 @@ use tollhouse::store::Space;
 use super::{read, root};
 
 /// The document and the section with the promises for each kind of state.
-const KEPT: (&str, &str) = ("docs/operators.md", "## What is kept, and what can be lost");
+const RETAINED: (&str, &str) = ("docs/operators.md", "## What is kept, and what can be lost");
 
 /// The tables whose last column names tests, by document and section.
 const SECTIONS: [(&str, &str); 4] = [
     ("sandbox/README.md", "## Between owners"),
     ("sandbox/README.md", "## What a builder's or caller's bytes can use"),
     ("docs/operators.md", "## What hosts of one store share"),
-    KEPT,
+    RETAINED,
 ];
 
 /// Returns the rows of a section's table, without its header.
@@ -46,7 +46,7 @@ fn every_test_that_a_promise_names_is_there() {
 
 #[test]
 fn every_kind_of_state_has_a_promise() {
-    let rows = rows(KEPT);
+    let rows = rows(RETAINED);
     let promised: Vec<_> = rows.iter().flat_map(|row| quoted(row.split('|').nth(1).unwrap_or_default())).collect();
     for kind in Space::ALL.iter().filter_map(|space| space.kind()).chain(["freeReceipts"]) {
         assert!(promised.contains(&kind), "nothing is promised of `{kind}`");

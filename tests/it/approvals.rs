@@ -27,7 +27,7 @@ async fn approved(host: &Host, key: &str, slug: &str) -> Value {
 }
 
 #[tokio::test]
-async fn of_what_has_changed_since_an_approval_a_record_tells_what_it_was() {
+async fn of_what_has_changed_since_an_approval_a_record_shows_what_it_was() {
     let mut host = Host::start().await;
     let (_, key) = host.register("Changes").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("changes", 0.25, EVALUATES)).await.is(200);
@@ -98,9 +98,9 @@ async fn calls_of_all_endpoints_are_added_up_for_admins() {
         host.call(slug, &json!({})).await;
     }
     host.as_builder(&key, Method::DELETE, "/ai/endpoints/one", &Value::Null).await.is(200);
-    let told = host.manage(Method::GET, "/ai/admin/metrics?since=1h&step=1h", &Value::Null).await.is(200).json();
-    let sum = |name: &str| told["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket[name].as_u64()).sum::<u64>();
-    let failed: u64 = told["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket["failed"]["handler_failed"].as_u64()).sum();
+    let body = host.manage(Method::GET, "/ai/admin/metrics?since=1h&step=1h", &Value::Null).await.is(200).json();
+    let sum = |name: &str| body["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket[name].as_u64()).sum::<u64>();
+    let failed: u64 = body["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket["failed"]["handler_failed"].as_u64()).sum();
     assert_eq!((sum("calls"), failed), (2, 1));
     host.as_builder(&key, Method::GET, "/ai/admin/metrics", &Value::Null).await.fails(403, "not_owner", "caller");
     host.manage(Method::GET, "/ai/admin/metrics?since=9999d", &Value::Null).await.fails(400, "invalid_request", "caller");

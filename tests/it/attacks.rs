@@ -39,14 +39,14 @@ async fn have(chain: &Chain, of: &str, micros: u64) {
 
 /// The results of an attack.
 #[derive(Debug, Default)]
-struct Met {
+struct AttackResult {
     unpaid: u64,
     paid: u64,
     slowed: u64,
     refused: u64,
 }
 
-impl Met {
+impl AttackResult {
     fn count(&mut self, answer: &Answer) {
         let settled = answer.headers.contains_key("payment-response");
         match answer.status {
@@ -59,12 +59,12 @@ impl Met {
         }
     }
 
-    async fn print(&self, what: &str, took: Duration, chain: &Chain, gas_before: U256) -> U256 {
+    async fn print(&self, what: &str, elapsed: Duration, chain: &Chain, gas_before: U256) -> U256 {
         let burned = gas_before - gas(chain).await;
         let Self { unpaid, paid, slowed, refused } = self;
         println!(
             "{what}: {unpaid} runs unpaid, {paid} paid, {slowed} told 429 or 503, {refused} refused before the work, in {:.1} s; {burned} wei of gas",
-            took.as_secs_f64()
+            elapsed.as_secs_f64()
         );
         burned
     }
@@ -100,10 +100,10 @@ async fn begin() -> (Chain, Host, Value) {
 #[tokio::test]
 async fn runs_for_nothing_are_few_where_one_cent_hops_through_fresh_addresses() {
     let (chain, host, challenge) = begin().await;
-    let (begun, before, mut met) = (Instant::now(), gas(&chain).await, Met::default());
+    let (started, before, mut met) = (Instant::now(), gas(&chain).await, AttackResult::default());
     let mut holder = Payer::new();
     have(&chain, &holder.address, CENT).await;
-    while begun.elapsed() < ATTACK {
+    while started.elapsed() < ATTACK {
         let next = Payer::new();
         let hop = async {
             have(&chain, &holder.address, 0).await;
@@ -113,18 +113,18 @@ async fn runs_for_nothing_are_few_where_one_cent_hops_through_fresh_addresses() 
         at_once(&host, payments, hop).await.iter().for_each(|answer| met.count(answer));
         holder = next;
     }
-    met.print("one cent through fresh addresses", begun.elapsed(), &chain, before).await;
+    met.print("one cent through fresh addresses", started.elapsed(), &chain, before).await;
     assert!(met.unpaid <= 100, "{met:?}");
     assert!(met.slowed > 0, "{met:?}");
 }
 
 /// Regression: 741 runs for 13 payments in half a minute.
 #[tokio::test]
-async fn runs_for_nothing_are_few_where_one_payer_moves_its_money_away_and_pays_now_and_then() {
+async fn unpaid_runs_are_few_where_a_payer_moves_its_money_away() {
     let (chain, host, challenge) = begin().await;
-    let (begun, before, mut met) = (Instant::now(), gas(&chain).await, Met::default());
+    let (started, before, mut met) = (Instant::now(), gas(&chain).await, AttackResult::default());
     let payer = Payer::new();
-    while begun.elapsed() < ATTACK {
+    while started.elapsed() < ATTACK {
         have(&chain, &payer.address, 57 * CENT).await;
         let payments = (0..16).map(|_| payer.pay(&challenge)).collect();
         at_once(&host, payments, have(&chain, &payer.address, 0)).await.iter().for_each(|answer| met.count(answer));
@@ -132,7 +132,7 @@ async fn runs_for_nothing_are_few_where_one_payer_moves_its_money_away_and_pays_
         let paid = host.call_paid("slow", &json!({}), &payer.pay(&challenge)).await;
         met.count(&paid);
     }
-    met.print("money moved away, and back for one in seventeen", begun.elapsed(), &chain, before).await;
+    met.print("money moved away, and back for one in seventeen", started.elapsed(), &chain, before).await;
     assert!(met.unpaid <= 30 + met.paid, "{met:?}");
     assert!(met.slowed > 0, "{met:?}");
 }
@@ -141,9 +141,9 @@ async fn runs_for_nothing_are_few_where_one_payer_moves_its_money_away_and_pays_
 #[tokio::test]
 async fn runs_for_nothing_and_burned_gas_are_few_of_a_wallet_that_changes_its_mind() {
     let (chain, host, challenge) = begin().await;
-    let (begun, before, mut met) = (Instant::now(), gas(&chain).await, Met::default());
+    let (started, before, mut met) = (Instant::now(), gas(&chain).await, AttackResult::default());
     have(&chain, WALLET, 100 * CENT).await;
-    while begun.elapsed() < ATTACK {
+    while started.elapsed() < ATTACK {
         chain.etch(WALLET, "GenerousWallet").await;
         let payments = (0..16).map(|_| Payer::new().pay_for(WALLET, &challenge)).collect();
         // Hold back blocks for a moment, so that the wallet can change its mind between the
@@ -158,7 +158,7 @@ async fn runs_for_nothing_and_burned_gas_are_few_of_a_wallet_that_changes_its_mi
         };
         at_once(&host, payments, burn).await.iter().for_each(|answer| met.count(answer));
     }
-    let burned = met.print("a contract that signs and then does not", begun.elapsed(), &chain, before).await;
+    let burned = met.print("a contract that signs and then does not", started.elapsed(), &chain, before).await;
     assert!(met.unpaid <= 30, "{met:?}");
     assert!(burned < U256::from(10_u128.pow(16)), "{burned} wei");
 }

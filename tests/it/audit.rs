@@ -28,7 +28,7 @@ fn brief(entry: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent() {
+async fn the_trail_shows_who_did_what_and_how_it_ended_but_nothing_that_was_sent() {
     let mut host = Host::start().await;
     host.mint(31.415_926).await;
     let (id, key) = host.register("Toolsmith Saffron").await;
@@ -50,7 +50,7 @@ async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent
     host.as_builder(&key, Method::GET, "/ai/builders/me", &Value::Null).await.is(200);
     assert_eq!(entries(&host, "").await, before);
 
-    let told: Vec<_> = before.iter().map(brief).collect();
+    let listed: Vec<_> = before.iter().map(brief).collect();
     let expected = [
         "DELETE /ai/endpoints/a-tool 200",
         "POST /ai/builders/keys 200",
@@ -65,7 +65,7 @@ async fn the_trail_tells_who_did_what_and_how_it_ended_but_nothing_that_was_sent
         "POST /ai/credits 200",
         "POST /ai/credits 200",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     let builder = |id: &str| json!({ "kind": "builder", "builderId": id });
     assert_eq!(before[0]["actor"], builder(&id));
     assert_eq!((&before[1]["actor"], &before[1]["builderId"]), (&json!({ "kind": "admin" }), &json!(other)));
@@ -130,18 +130,18 @@ async fn an_action_that_the_end_of_the_host_cut_off_has_no_outcome() {
     let slow = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&js("slow-tool", 0.0, SLOW));
     let creating = tokio::spawn(Host::try_send(slow));
     let entered = async || entries(&host, "?slug=slow-tool").await.into_iter().next();
-    let begun = eventually("the action is entered", Duration::from_secs(5), entered).await;
-    assert_eq!(begun.get("outcome"), None, "{begun}");
+    let started = eventually("the action is entered", Duration::from_secs(5), entered).await;
+    assert_eq!(started.get("outcome"), None, "{started}");
     // The entry is visible before it is on disk. A later acknowledged write puts it there.
     host.mint(1.0).await;
     host.restart().await;
     assert!(creating.await.unwrap().is_err(), "the host was to be killed before it answered");
-    assert_eq!(entries(&host, "?slug=slow-tool").await, [begun]);
+    assert_eq!(entries(&host, "?slug=slow-tool").await, [started]);
     host.manage(Method::GET, "/ai/endpoints/slow-tool", &Value::Null).await.is(404);
 }
 
 #[tokio::test]
-async fn an_action_whose_caller_hangs_up_goes_on_and_has_an_outcome() {
+async fn an_action_whose_caller_hangs_up_continues_and_has_an_outcome() {
     let host = Host::start().await;
     let slow = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&js("slow-tool", 0.0, SLOW));
     let creating = tokio::spawn(Host::try_send(slow));

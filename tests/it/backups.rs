@@ -160,7 +160,7 @@ fn dumps(folder: &Path) -> Vec<PathBuf> {
 
 /// Compares a restored host with the sales: its state must be that at one moment between `begun`
 /// and `ended`.
-async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Instant, ended: Instant) -> usize {
+async fn is_of_one_moment(host: &Host, fixture: &Scene, paid: &[Paid], started: Instant, ended: Instant) -> usize {
     eventually("what was open is resolved", Duration::from_secs(60), async || {
         (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
     })
@@ -175,7 +175,7 @@ async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Inst
         })
         .await;
         let known = state.as_ref().and_then(|state| state["state"].as_str());
-        assert!(one.answered > begun || known == Some("settled"), "{known:?}: it was answered before the backup began");
+        assert!(one.answered > started || known == Some("settled"), "{known:?}: it was answered before the backup began");
         assert!(one.sent < ended || known.is_none(), "{known:?}: it was sent after the backup");
         if known != Some("settled") {
             assert!(matches!(known, None | Some("released")), "{known:?}");
@@ -184,18 +184,18 @@ async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Inst
         settled += 1;
         spent[one.payer] += PRICE;
         let receipt = host.receipt(&one.receipt).await;
-        assert_eq!(receipt, scene.host.receipt(&one.receipt).await);
+        assert_eq!(receipt, fixture.host.receipt(&one.receipt).await);
         let again = host.call_paid("pay", &one.input, &one.payment).await.is(200);
         assert_eq!((&again.body[..], again.receipt_id()), (&one.body[..], one.receipt.clone()), "the answer that was paid for");
         if let Some(file) = one.input["file"].as_str() {
-            let read = host.as_builder(&scene.owner, Method::POST, "/tools/pay", &json!({ "read": file })).await.is(200).json();
+            let read = host.as_builder(&fixture.owner, Method::POST, "/tools/pay", &json!({ "read": file })).await.is(200).json();
             assert_eq!(read["text"], format!("the content of {}", one.input["n"].as_str().unwrap()));
         }
     }
-    for (payer, spent) in scene.payers.iter().zip(spent) {
+    for (payer, spent) in fixture.payers.iter().zip(spent) {
         assert_eq!(host.balance(&payer.address).await, FUNDS - spent);
     }
-    let revenue = host.as_builder(&scene.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+    let revenue = host.as_builder(&fixture.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
     let totals = &revenue["totals"];
     assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(settled), settled * PRICE));
     let ledger = host.manage(Method::GET, "/ai/admin/ledger?limit=100", &Value::Null).await.is(200).json();
@@ -210,23 +210,23 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         let how = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
         how.env("TOLLHOUSE_STORE_TREE_BYTES", 0)
     };
-    let scene = Scene::start(how_small()).await;
+    let fixture = Scene::start(how_small()).await;
     let backups = tempfile::tempdir().unwrap();
-    let (data, to) = (scene.data(), backups.path().join("backups"));
+    let (data, to) = (fixture.data(), backups.path().join("backups"));
     let mode = fs::metadata(data.join("control")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "for the host's user alone");
-    let (times, paid) = scene
+    let (times, paid) = fixture
         .sells(async {
             let mut times = vec![];
             for _ in 0..2 {
-                scene.sells_more(25).await;
-                let begun = Instant::now();
-                let said = back_up(&data, &to).await.unwrap();
-                println!("{}", said.trim());
-                times.push((begun, Instant::now()));
+                fixture.sells_more(25).await;
+                let started = Instant::now();
+                let answer = back_up(&data, &to).await.unwrap();
+                println!("{}", answer.trim());
+                times.push((started, Instant::now()));
             }
             // Payments that are running may be in the last backup. Sell more, so that some are not.
-            scene.sells_more(2 * PAYERS).await;
+            fixture.sells_more(2 * PAYERS).await;
             times
         })
         .await;
@@ -234,14 +234,14 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
     assert_eq!(dumps.len(), 2);
 
     let server = Postgres::start();
-    for (dump, (begun, ended)) in dumps.iter().zip(times) {
+    for (dump, (started, ended)) in dumps.iter().zip(times) {
         let folder = folder_with_keys(&data);
-        let said = restore(dump, &folder.path().join("data"), &[]).await.unwrap();
-        println!("{}", said.trim());
+        let answer = restore(dump, &folder.path().join("data"), &[]).await.unwrap();
+        println!("{}", answer.trim());
         let checked = run(&["ledger", "check", "--data", folder.path().join("data").to_str().unwrap()], &[]).await;
         println!("{}", checked.unwrap().trim());
         let host = how().start_in(folder).await;
-        let settled = is_of_one_moment(&host, &scene, &paid, begun, ended).await;
+        let settled = is_of_one_moment(&host, &fixture, &paid, started, ended).await;
         println!("{settled} of {} payments are in it", paid.len());
         assert!(settled > 0 && settled < paid.len(), "nothing was sold on one side of the backup");
         host.verify_receipt(&host.receipt(&paid[0].receipt).await).unwrap();
@@ -250,41 +250,41 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         let url = server.schema().await;
         restore(dump, &folder.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
         let in_database = how().env("TOLLHOUSE_STORE", &url).start_in(folder).await;
-        assert_eq!(is_of_one_moment(&in_database, &scene, &paid, begun, ended).await, settled);
+        assert_eq!(is_of_one_moment(&in_database, &fixture, &paid, started, ended).await, settled);
         // Back from the database to a folder, but never over existing rows.
-        let (kept, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
+        let (stored, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
         let from = in_database.folder().join("data");
-        let args = ["backup", "--to", kept.path().to_str().unwrap(), "--data", from.to_str().unwrap()];
+        let args = ["backup", "--to", stored.path().to_str().unwrap(), "--data", from.to_str().unwrap()];
         run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
-        let refused = restore(kept.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+        let refused = restore(stored.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
         assert!(refused.contains("the store is not empty"), "{refused}");
-        restore(kept.path(), &again.path().join("data"), &[]).await.unwrap();
+        restore(stored.path(), &again.path().join("data"), &[]).await.unwrap();
         let host = how().start_in(again).await;
-        assert_eq!(is_of_one_moment(&host, &scene, &paid, begun, ended).await, settled);
+        assert_eq!(is_of_one_moment(&host, &fixture, &paid, started, ended).await, settled);
     }
 }
 
 /// Starts a host with so much data that a copy does not fit into the buffers of a socket.
 async fn with_much() -> Scene {
-    let scene = Scene::start(how()).await;
+    let fixture = Scene::start(how()).await;
     for n in 0..60 {
         let keep = json!({ "n": format!("keep {n}"), "keep": format!("keep {n}") });
-        scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &keep).await.is(200);
+        fixture.host.as_builder(&fixture.owner, Method::POST, "/tools/pay", &keep).await.is(200);
     }
-    scene
+    fixture
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     use std::io::{Read as _, Write as _};
 
-    let mut scene = with_much().await;
-    let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
+    let mut fixture = with_much().await;
+    let (data, to) = (fixture.data(), tempfile::tempdir().unwrap());
     back_up(&data, to.path()).await.unwrap();
 
     // The client that takes the copy disappears in the middle of it. The host goes on.
     let socket = data.join("control");
-    let begun = move || {
+    let started = move || {
         let mut taker = UnixStream::connect(&socket).unwrap();
         taker.write_all(b"\"copy\"\n").unwrap();
         let mut some = [0; 8];
@@ -292,12 +292,12 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
         assert_eq!(&some, b"thdump01");
         taker
     };
-    drop(begun());
-    let payment = scene.payers[0].pay(&scene.challenge);
-    scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
+    drop(started());
+    let payment = fixture.payers[0].pay(&fixture.challenge);
+    fixture.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
 
     // The command is killed while it waits. The next backup removes its partial file.
-    scene.host.freeze();
+    fixture.host.freeze();
     let mut command = tollhouse();
     command.args(["backup", "--to"]).arg(to.path()).arg("--data").arg(&data).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -309,32 +309,32 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
     signal(i32::try_from(child.id()).unwrap(), Signal::KILL);
     child.wait().unwrap();
     assert!(unfinished());
-    scene.host.wake();
+    fixture.host.wake();
     back_up(&data, to.path()).await.unwrap();
     assert!(!unfinished());
 
     // The host is killed in the middle. The copy is incomplete, the backup fails, and the host
     // starts normally.
-    let mut taker = begun();
+    let mut taker = started();
     let backup = Arc::new(to.path().to_owned());
-    scene.host.freeze();
+    fixture.host.freeze();
     let failing = tokio::spawn({
         let (data, to) = (data.clone(), Arc::clone(&backup));
         async move { back_up(&data, &to).await }
     });
     eventually("a backup is begun", Duration::from_secs(30), async || unfinished().then_some(())).await;
-    scene.host.kill9();
+    fixture.host.kill9();
     let mut rest = Vec::new();
     _ = taker.read_to_end(&mut rest);
     let failed = failing.await.unwrap().unwrap_err();
     println!("{}", failed.trim());
     assert_eq!(dumps(to.path()).len(), 2, "a backup that failed is none");
-    scene.host.restart().await;
-    let again = scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
+    fixture.host.restart().await;
+    let again = fixture.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
     assert_eq!(again.json()["n"], "after");
 
     // A stopped host can be backed up as well, and each backup is complete.
-    scene.host.kill9();
+    fixture.host.kill9();
     back_up(&data, to.path()).await.unwrap();
     let all = dumps(to.path());
     assert_eq!(all.len(), 3);
@@ -346,9 +346,9 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all() {
-    let scene = with_much().await;
-    let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
-    scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &json!({ "n": "file", "file": "kept.txt" })).await.is(200);
+    let fixture = with_much().await;
+    let (data, to) = (fixture.data(), tempfile::tempdir().unwrap());
+    fixture.host.as_builder(&fixture.owner, Method::POST, "/tools/pay", &json!({ "n": "file", "file": "kept.txt" })).await.is(200);
     back_up(&data, to.path()).await.unwrap();
     let dump = dumps(to.path()).remove(0);
 

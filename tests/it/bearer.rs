@@ -40,8 +40,8 @@ async fn a_bearer_token_that_is_a_credit_pays_at_every_door() {
     let over_mcp = with_bearer(&host, mcp_call(&host), &credit).await.is(200);
     let over_mcp = String::from_utf8_lossy(&over_mcp.body).into_owned();
     assert!(over_mcp.contains("tollhouse/receipt"), "{over_mcp}");
-    let told = with_bearer(&host, host.request(Method::GET, "/ai/credits"), &credit).await.is(200).json();
-    assert_eq!((&told["balanceUsd"], told["movements"].as_array().map(Vec::len)), (&json!(4.95), Some(6)));
+    let body = with_bearer(&host, host.request(Method::GET, "/ai/credits"), &credit).await.is(200).json();
+    assert_eq!((&body["balanceUsd"], body["movements"].as_array().map(Vec::len)), (&json!(4.95), Some(6)));
     let register = host.request(Method::POST, "/ai/builders/register").json(&json!({ "name": "Toolsmith" }));
     let registered = with_bearer(&host, register, &credit).await.is(200).json();
     assert!(registered["builderKey"].is_string(), "{registered}");

@@ -46,7 +46,7 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let how =
         Host::builder().with_objects_in(&s3).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let host = how.start().await;
-    let other = host.beside().await;
+    let other = host.second().await;
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
     // Sources stay in rows until the host is sure that no older host, which cannot read the other
     // form, serves the store.
@@ -66,18 +66,18 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
 }
 
 #[tokio::test]
-async fn a_bucket_that_cannot_be_read_is_told_at_the_start() {
+async fn a_bucket_that_cannot_be_read_is_reported_at_the_start() {
     let s3 = S3::start().await;
-    let said = Host::builder().with_objects_in(&s3).env("AWS_SECRET_ACCESS_KEY", "another").fails().await;
-    assert!(said.contains("the bucket cannot be read") && !said.contains("another"), "{said}");
-    let said = Host::builder().env("TOLLHOUSE_OBJECTS", "tolls").fails().await;
-    assert!(said.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{said}");
+    let answer = Host::builder().with_objects_in(&s3).env("AWS_SECRET_ACCESS_KEY", "another").fails().await;
+    assert!(answer.contains("the bucket cannot be read") && !answer.contains("another"), "{answer}");
+    let answer = Host::builder().env("TOLLHOUSE_OBJECTS", "tolls").fails().await;
+    assert!(answer.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{answer}");
 }
 
 /// Starts a server that answers every request as S3 does for a missing bucket.
 async fn without_buckets() -> String {
-    let said = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
-    let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, said) });
+    let expected = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+    let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, expected) });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -87,11 +87,11 @@ async fn without_buckets() -> String {
 #[tokio::test]
 async fn bucket_that_is_missing_and_address_that_is_no_url_stop_the_start_with_a_sentence() {
     let s3 = S3::start().await;
-    let said = Host::builder().with_objects_in(&s3).env("AWS_ENDPOINT", without_buckets().await).fails().await;
-    assert!(said.contains("the bucket does not exist"), "{said}");
+    let answer = Host::builder().with_objects_in(&s3).env("AWS_ENDPOINT", without_buckets().await).fails().await;
+    assert!(answer.contains("the bucket does not exist"), "{answer}");
     let bare = s3.url.strip_prefix("http://").unwrap();
     for (address, name) in [(bare, "AWS_ENDPOINT"), ("minio", "AWS_ENDPOINT_URL"), ("ftp://minio", "AWS_ENDPOINT_URL_S3")] {
-        let said = Host::builder().with_objects_in(&s3).env(name, address).fails().await;
-        assert!(said.contains(&format!("`{address}`, which is not a URL")) && !said.contains("panicked"), "{name}: {said}");
+        let answer = Host::builder().with_objects_in(&s3).env(name, address).fails().await;
+        assert!(answer.contains(&format!("`{address}`, which is not a URL")) && !answer.contains("panicked"), "{name}: {answer}");
     }
 }

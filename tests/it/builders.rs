@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, eventually};
 
 const REGISTER: &str = "/ai/builders/register";
 
@@ -196,8 +196,8 @@ async fn simultaneous_guesses_are_checked_only_up_to_the_limit() {
 }
 
 #[tokio::test]
-async fn a_registration_whose_caller_hung_up_has_its_key_for_the_next_who_shows_the_payment() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+async fn a_registration_keeps_its_key_for_a_retry_after_a_hangup() {
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
     let hasty = host.request(Method::POST, REGISTER).header(payment.header, payment.encoded()).json(&applicant());
@@ -226,7 +226,7 @@ async fn what_cannot_register_is_not_charged_and_makes_nobody() {
 
 #[tokio::test]
 async fn a_refused_settlement_makes_no_builder() {
-    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     let payment = Payer::new().pay(&host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required"));
     let refused = pay(&host, &payment, &applicant()).await.is(402);

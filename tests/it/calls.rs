@@ -10,7 +10,7 @@ use crate::{
     revenue::tool,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 const SOMETIMES: &str = "export default async (req) => {
     if (req.input.fail === 'throws') throw new Error('came to nothing');
@@ -32,7 +32,7 @@ async fn calls(host: &Host, key: &str, slug: &str, query: &str) -> Vec<Value> {
 }
 
 async fn settled(host: &Host, key: &str, slug: &str, count: usize) -> Vec<Value> {
-    eventually("the calls are stored", PATIENCE, || async {
+    eventually("the calls are stored", TIMEOUT, || async {
         let all = calls(host, key, slug, "").await;
         (all.len() == count).then_some(all)
     })
@@ -87,12 +87,12 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
         let (host, key) = (&host, &key);
         async move { host.as_builder(key, Method::GET, &path, &Value::Null).await.is(200).json() }
     };
-    for (query, most) in
+    for (query, max) in
         [("", 25), ("?since=1h&step=1m", 61), ("?since=2h&step=5m", 25), ("?since=7d&step=1h", 169), ("?since=30d&step=1d", 31)]
     {
         let series = metrics(query).await;
         let buckets = series["buckets"].as_array().unwrap();
-        assert!((most - 1..=most).contains(&buckets.len()), "{query}: {}", buckets.len());
+        assert!((max - 1..=max).contains(&buckets.len()), "{query}: {}", buckets.len());
         let sum = |of: &dyn Fn(&Value) -> u64| buckets.iter().map(of).sum::<u64>();
         assert_eq!(sum(&|one| one["calls"].as_u64().unwrap()), 4, "{query}");
         assert_eq!(sum(&|one| one["paid"].as_u64().unwrap()), 2, "{query}");
@@ -114,25 +114,25 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
 }
 
 #[tokio::test]
-async fn a_record_tells_in_few_words_why_and_hides_what_its_caller_is_not_told() {
+async fn a_record_reports_in_few_words_why_and_hides_what_its_caller_is_not_reported() {
     let host = Host::start().await;
     let source = "export default (req, ctx) => { throw new Error(`${ctx.env.KEY} ${'é'.repeat(req.input.n)}`); };";
     host.publish(&tool("throws", 0.0, source)).await;
     let secret = json!({ "name": "KEY", "value": "kept-to-itself", "visibility": "env" });
     host.manage(Method::POST, "/ai/endpoints/throws/secrets", &secret).await.is(200);
-    let told = host.call("throws", &json!({ "n": 900 })).await.fails(502, "handler_failed", "tool");
-    let call = eventually("the call is stored", PATIENCE, || async {
+    let answer = host.call("throws", &json!({ "n": 900 })).await.fails(502, "handler_failed", "tool");
+    let call = eventually("the call is stored", TIMEOUT, || async {
         let page = host.manage(Method::GET, "/ai/endpoints/throws/calls", &Value::Null).await.is(200).json();
         page["calls"].as_array().unwrap().first().cloned()
     })
     .await;
-    let (words, shown) = (call["error"].as_str().unwrap(), told["message"].as_str().unwrap());
+    let (words, shown) = (call["error"].as_str().unwrap(), answer["message"].as_str().unwrap());
     assert_eq!(words.chars().count(), 301);
     assert!(shown.starts_with(words.trim_end_matches('…')) && !words.contains("kept-to-itself"), "{words}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_of_calls_says_what_can() {
+async fn what_cannot_be_fetched_of_calls_says_what_can() {
     let host = Host::start().await;
     host.publish(&tool("a-tool", 0.0, SOMETIMES)).await;
     let wrong = [
@@ -148,10 +148,10 @@ async fn what_cannot_be_had_of_calls_says_what_can() {
         ("metrics?since=365d&step=1d", "90d"),
         ("metrics?since=soon", "30d"),
     ];
-    for (query, says) in wrong {
+    for (query, text) in wrong {
         let answer = host.manage(Method::GET, &format!("/ai/endpoints/a-tool/{query}"), &json!({})).await;
         answer.clone().fails(400, "invalid_request", "caller");
-        assert!(answer.json()["error"]["message"].as_str().unwrap().contains(says), "{query}: {answer:?}");
+        assert!(answer.json()["error"]["message"].as_str().unwrap().contains(text), "{query}: {answer:?}");
     }
 }
 
@@ -181,10 +181,10 @@ async fn calls_are_followed_from_before_into_the_present() {
     let mut ids = std::collections::HashSet::new();
     let mut last = None;
     for _ in 0..150 {
-        let told = stream.next().await.unwrap();
-        assert_eq!((told.name.as_str(), &told.data["outcome"]), ("call", &json!("succeeded")));
-        assert!(ids.insert(told.data["callId"].to_string()), "told twice: {}", told.data);
-        last = told.id;
+        let answer = stream.next().await.unwrap();
+        assert_eq!((answer.name.as_str(), &answer.data["outcome"]), ("call", &json!("succeeded")));
+        assert!(ids.insert(answer.data["callId"].to_string()), "told twice: {}", answer.data);
+        last = answer.id;
     }
     host.call("watched", &json!({ "fail": "throws" })).await;
     let live = stream.next().await.unwrap();
@@ -206,7 +206,7 @@ async fn calls_and_metrics_outlive_a_restart() {
     };
     for called in 1..=2 {
         host.call("kept", &json!({})).await.is(200);
-        eventually("the call is stored", PATIENCE, || async {
+        eventually("the call is stored", TIMEOUT, || async {
             (of_admin(&host, "calls").await["calls"].as_array().unwrap().len() == called).then_some(())
         })
         .await;
@@ -234,12 +234,12 @@ async fn free_receipts_go_when_there_are_too_many_and_paid_ones_stay() {
     }
     let last = free.pop().unwrap();
     assert_eq!(host.receipt(&last).await["kind"], "free");
-    let stored = eventually("the first receipt is gone", PATIENCE, || async {
+    let stored = eventually("the first receipt is gone", TIMEOUT, || async {
         let stored = host.get("/health").await.is(200).json()["stored"].clone();
-        let kept = (20..40).contains(&stored["freeReceipts"]["count"].as_u64().unwrap());
+        let retained = (20..40).contains(&stored["freeReceipts"]["count"].as_u64().unwrap());
         // The count is also that low before all receipts are written.
-        let gone = host.get(&format!("/ai/receipts/{}", free[0])).await.status == 404;
-        (kept && gone).then_some(stored)
+        let removed = host.get(&format!("/ai/receipts/{}", free[0])).await.status == 404;
+        (retained && removed).then_some(stored)
     })
     .await;
     host.get(&format!("/ai/receipts/{}", free[0])).await.fails(404, "unknown_receipt", "caller");
@@ -249,7 +249,7 @@ async fn free_receipts_go_when_there_are_too_many_and_paid_ones_stay() {
     for kind in ["payments", "events", "logs", "audit", "sales", "calls", "callMetrics", "kv", "files", "credits", "versions"] {
         assert!(stored[kind]["count"].is_u64() && stored[kind]["bytes"].is_u64(), "{kind}: {stored}");
     }
-    let disk = eventually("the disk was looked at", PATIENCE, || async {
+    let disk = eventually("the disk was looked at", TIMEOUT, || async {
         let disk = host.get("/health").await.is(200).json()["disk"].clone();
         (disk["usedBytes"] != 0).then_some(disk)
     })

@@ -48,9 +48,9 @@ fn set(words: &str) -> BTreeSet<&str> {
 }
 
 fn is_record(record: &Value, base: &str, newer: bool) {
-    let mut wanted: BTreeSet<_> = RECORD.iter().map(|(name, _)| *name).collect();
+    let mut requested: BTreeSet<_> = RECORD.iter().map(|(name, _)| *name).collect();
     if newer {
-        wanted.insert("contentSafety");
+        requested.insert("contentSafety");
         assert_eq!(record["contentSafety"], Value::Null);
     }
     let mut members = names(record);
@@ -60,7 +60,7 @@ fn is_record(record: &Value, base: &str, newer: bool) {
     if newer && members.remove("builder") {
         assert_eq!(names(&record["builder"]), set("id name"));
     }
-    assert_eq!(members, wanted);
+    assert_eq!(members, requested);
     for (name, fits) in RECORD {
         assert!(fits(&record[name]), "{name} of {record}");
     }
@@ -83,7 +83,7 @@ fn is_record(record: &Value, base: &str, newer: bool) {
 }
 
 #[tokio::test]
-async fn the_shipped_catalogue_has_every_member_of_the_contract_in_both_forms() {
+async fn the_shipped_catalog_has_every_member_of_the_contract_in_both_forms() {
     let host = Host::builder().with_catalogue().start().await;
     let lifecycle = "builderRegister create inspect update pause resume delete logs secrets revenue events payoutSettings payoutPackets";
     let envelope = "ok schema dashboard createEndpoint lifecycle builderControls supportedHandlerTypes note endpoints total";
@@ -361,7 +361,7 @@ async fn two_tools_see_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn the_catalogue_receipts_and_credit_survive_a_kill() {
+async fn the_catalog_receipts_and_credit_survive_a_kill() {
     let mut host = Host::start().await;
     let mut tool = js(
         "kept",

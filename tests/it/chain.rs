@@ -119,7 +119,7 @@ async fn eight_different_payments_at_once_are_served_without_a_facilitator() {
 #[tokio::test]
 async fn a_newcomer_sees_a_settlement_on_the_chain_of_the_documents() {
     let chain = OwnChain::start().await;
-    let [url, gas, key] = ["url", "gasKey", "payerKey"].map(|name| chain.told[name].as_str().unwrap());
+    let [url, gas, key] = ["url", "gasKey", "payerKey"].map(|name| chain.info[name].as_str().unwrap());
     let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", url);
     let host = how.env("TOLLHOUSE_GAS_KEY", gas).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
     host.publish(&js("shout", 0.01, ECHO)).await;
@@ -191,27 +191,27 @@ async fn a_wallet_that_is_a_contract_pays() {
 }
 
 #[tokio::test]
-async fn an_operator_is_told_when_the_gas_runs_out_and_nobody_pays_for_nothing() {
+async fn an_operator_learns_when_the_gas_runs_out_and_nobody_pays_for_nothing() {
     let chain = Chain::start().await;
     let host = evm(&chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
-    let told = eventually("the gas is looked at", Duration::from_secs(60), async || {
-        let told = host.get("/health").await.is(200).json()["facilitator"].clone();
-        told["balanceWei"].is_string().then_some(told)
+    let response = eventually("the gas is looked at", Duration::from_secs(60), async || {
+        let response = host.get("/health").await.is(200).json()["facilitator"].clone();
+        response["balanceWei"].is_string().then_some(response)
     })
     .await;
-    assert_eq!((&told["low"], told["signer"].as_str()), (&json!(false), Some(GAS_ADDRESS)));
+    assert_eq!((&response["low"], response["signer"].as_str()), (&json!(false), Some(GAS_ADDRESS)));
     let payer = Payer::new();
     chain.mint(&payer.address, FUNDS).await;
     let payment = payer.pay(&host.challenge("echo").await);
     chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x1"])).await;
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
-    let told = eventually("it is told", Duration::from_secs(60), async || {
-        let told = host.get("/health").await.is(200).json()["facilitator"].clone();
-        (told["low"] == true).then_some(told)
+    let response = eventually("it is told", Duration::from_secs(60), async || {
+        let response = host.get("/health").await.is(200).json()["facilitator"].clone();
+        (response["low"] == true).then_some(response)
     })
     .await;
-    assert_eq!(told["settlementsLeft"], 0);
+    assert_eq!(response["settlementsLeft"], 0);
     assert_eq!(chain.balance(&payer.address).await, FUNDS);
     assert!(!host.log().contains(&GAS_KEY[2..]), "the key is in the log");
     // The payment is unspent, and there is gas again.
@@ -227,9 +227,9 @@ async fn an_operator_is_told_when_the_gas_runs_out_and_nobody_pays_for_nothing()
 /// The facilitator settled, but its answer was lost. The host reads the result from the chain, and
 /// serves the payer.
 #[tokio::test]
-async fn a_settlement_that_nobody_heard_of_is_found_on_the_chain() {
+async fn a_settlement_that_nobody_saw_is_found_on_the_chain() {
     let chain = Chain::start().await;
-    let facilitator = crate::harness::Facilitator::start(crate::harness::Settles::Unanswered).await;
+    let facilitator = crate::harness::Facilitator::start(crate::harness::SettleMode::Unanswered).await;
     let host = stock(&facilitator.url, &chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     let payer = Payer::new();
@@ -313,8 +313,11 @@ async fn stock_payers_pay_on_each_of_a_hosts_networks() {
         (&health["facilitators"]["eip155:8453"]["facilitator"], &health["facilitators"]["eip155:84532"]["facilitator"]),
         (&json!("http"), &json!("evm"))
     );
-    let told = &health["payment"]["accepts"];
-    assert_eq!((&told[0]["network"], &told[1]["network"], &told[2]), (&json!("eip155:8453"), &json!("eip155:84532"), &Value::Null));
+    let reported = &health["payment"]["accepts"];
+    assert_eq!(
+        (&reported[0]["network"], &reported[1]["network"], &reported[2]),
+        (&json!("eip155:8453"), &json!("eip155:84532"), &Value::Null)
+    );
 }
 
 /// The clients of v1 do not know this chain, and use the next entry.

@@ -1,10 +1,10 @@
 //! The command line with a real host. The real binary runs with a temporary home folder, as people
 //! and programs use it.
 
-mod bars;
 mod call;
 mod changes;
 mod codes;
+mod conventions;
 mod day;
 mod deploys;
 mod devs;

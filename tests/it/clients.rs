@@ -13,19 +13,19 @@ const SHOUT: &str = "export default async (req) => ({ shout: req.input.text.toUp
 /// Runs a standard client as a child process, which pays for a call with this payer's key. Without
 /// a payer, the client gets money from the faucet. Returns its output.
 pub async fn pays_with(program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
-    pays_told(&[], program, script, host, payer).await
+    pays_with_env(&[], program, script, host, payer).await
 }
 
 /// Does the same on a given network, by the client's name for it.
 pub async fn pays_on(network: Option<&str>, program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
-    let told: Vec<_> = network.map(|network| ("PAY_ON", network)).into_iter().collect();
-    pays_told(&told, program, script, host, payer).await
+    let listed: Vec<_> = network.map(|network| ("PAY_ON", network)).into_iter().collect();
+    pays_with_env(&listed, program, script, host, payer).await
 }
 
 /// Does the same with additional environment variables.
-pub async fn pays_told(more: &[(&str, &str)], program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
-    let asked = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
-    pays_for(asked, more, program, script, payer).await.unwrap_or_else(|why| panic!("{why}\n{}", host.log()))
+pub async fn pays_with_env(more: &[(&str, &str)], program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
+    let request = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
+    pays_for(request, more, program, script, payer).await.unwrap_or_else(|reason| panic!("{reason}\n{}", host.log()))
 }
 
 /// Does the same for this URL and input. Returns the client's error if it fails.
@@ -48,11 +48,11 @@ pub async fn pays_for(
         .await
         .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
     let Output { status, stdout, stderr } = output;
-    let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let (message, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     if !status.success() {
-        return Err(format!("{script} ended with {status}: {said}\n{complained}"));
+        return Err(format!("{script} ended with {status}: {message}\n{complained}"));
     }
-    serde_json::from_str(said.lines().last().unwrap_or_default()).map_err(|error| format!("{error}: {said}\n{complained}"))
+    serde_json::from_str(message.lines().last().unwrap_or_default()).map_err(|error| format!("{error}: {message}\n{complained}"))
 }
 
 async fn host() -> Host {
@@ -84,8 +84,8 @@ async fn paid_for(host: &Host, done: &Value, network: &str, version: u8) {
 async fn verifies(host: &Host, receipt: &Value) {
     let id = receipt["receiptId"].as_str().unwrap();
     let url = format!("{}/ai/receipts/{id}", host.url);
-    let (valid, said) = verify(&[&url]).await;
-    assert!(valid && said.contains(id) && said.contains("valid"), "{said}");
+    let (valid, message) = verify(&[&url]).await;
+    assert!(valid && message.contains(id) && message.contains("valid"), "{message}");
 
     host.verify_receipt(receipt).unwrap();
 
@@ -97,8 +97,8 @@ async fn verifies(host: &Host, receipt: &Value) {
     ] {
         let mut altered = receipt.clone();
         altered[field] = value;
-        let said = host.verify_receipt(&altered).unwrap_err();
-        assert!(said.starts_with("error: "), "{said}");
+        let message = host.verify_receipt(&altered).unwrap_err();
+        assert!(message.starts_with("error: "), "{message}");
     }
     // The keys of another host do not verify it.
     Host::start().await.verify_receipt(receipt).unwrap_err();
@@ -106,8 +106,8 @@ async fn verifies(host: &Host, receipt: &Value) {
 
 async fn verify(args: &[&str]) -> (bool, String) {
     let output = Command::from(tollhouse()).arg("verify-receipt").args(args).output().await.unwrap();
-    let said = if output.status.success() { output.stdout } else { output.stderr };
-    (output.status.success(), String::from_utf8(said).unwrap())
+    let printed = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.success(), String::from_utf8(printed).unwrap())
 }
 
 #[tokio::test]

@@ -23,8 +23,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, balancer::Balancer, eventually, js, micros, postgres::Postgres,
-    rounds_asked, tollhouse,
+    Answer, Facilitator, Host, HostBuilder, Payer, Payment, SettleMode, balancer::Balancer, eventually, js, micros, postgres::Postgres,
+    rounds_requested, tollhouse,
 };
 
 /// Price of a call, in micro-dollars.
@@ -97,7 +97,7 @@ impl Cluster {
         let how = how.env("TOLLHOUSE_STORE", url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
         let mut hosts = vec![how.start().await];
         while hosts.len() < count {
-            hosts.push(hosts[0].beside().await);
+            hosts.push(hosts[0].second().await);
         }
         Self { hosts, server }
     }
@@ -184,8 +184,8 @@ impl Cluster {
 
     /// Returns every host with the others.
     fn each(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Host>)> {
-        let beside = |at| self.hosts.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, host)| host);
-        self.hosts.iter().enumerate().map(move |(at, host)| (host, beside(at)))
+        let alongside = |at| self.hosts.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, host)| host);
+        self.hosts.iter().enumerate().map(move |(at, host)| (host, alongside(at)))
     }
 }
 
@@ -202,10 +202,10 @@ fn nth_input(payer: usize, n: usize) -> Value {
 }
 
 /// Returns a percentile.
-fn percentile(took: impl IntoIterator<Item = Duration>, of: usize) -> Duration {
-    let mut took: Vec<_> = took.into_iter().collect();
-    took.sort_unstable();
-    took.get(took.len().saturating_sub(1) * of / 100).copied().unwrap_or_default()
+fn percentile(elapsed: impl IntoIterator<Item = Duration>, of: usize) -> Duration {
+    let mut elapsed: Vec<_> = elapsed.into_iter().collect();
+    elapsed.sort_unstable();
+    elapsed.get(elapsed.len().saturating_sub(1) * of / 100).copied().unwrap_or_default()
 }
 
 /// Sends a payment in the background. The host may break off the connection.
@@ -247,8 +247,8 @@ async fn what_one_host_has_answered_holds_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_authorisation_that_all_hosts_are_shown_at_once_buys_one_run() {
-    let rounds = if rounds_asked(ASKED).is_some() { 1_000 } else { 30 };
+async fn one_authorization_that_all_hosts_are_shown_at_once_buys_one_run() {
+    let rounds = if rounds_requested(ASKED).is_some() { 1_000 } else { 30 };
     let cluster = Cluster::start(3).await;
     let first = &cluster.hosts[0];
     let source = "export default async (req, ctx) => {
@@ -265,11 +265,11 @@ async fn one_authorisation_that_all_hosts_are_shown_at_once_buys_one_run() {
         let mcp = over_mcp.mcp();
         let mcp = mcp.call("twins", input.clone(), json!({ "x402/payment": payment.payload }));
         let (answers, result) = tokio::join!(http, mcp);
-        let told: Vec<_> = answers.iter().map(|answer| (answer.status, &answer.body, answer.receipt_id())).collect();
-        assert_eq!((told[0].0, answers[0].json()["runs"].as_u64()), (200, Some(round)));
-        assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+        let listed: Vec<_> = answers.iter().map(|answer| (answer.status, &answer.body, answer.receipt_id())).collect();
+        assert_eq!((listed[0].0, answers[0].json()["runs"].as_u64()), (200, Some(round)));
+        assert!(listed.iter().all(|one| *one == listed[0]), "{listed:?}");
         let receipt = &result["_meta"]["tollhouse/receipt"]["receiptId"];
-        assert_eq!((&result["structuredContent"]["runs"], receipt), (&json!(round), &json!(told[0].2)), "{result}");
+        assert_eq!((&result["structuredContent"]["runs"], receipt), (&json!(round), &json!(listed[0].2)), "{result}");
     }
     for host in &cluster.hosts {
         assert_eq!(host.balance(&payer.address).await, 1_000_000 - rounds * PRICE);
@@ -286,15 +286,15 @@ async fn what_a_killed_host_had_reserved_is_given_back_by_the_others() {
     stands(&cluster.hosts[1], &payment, "reserved").await;
     cluster.hosts[0].kill9();
     assert!(running.await.unwrap().is_err(), "its connection breaks");
-    let left = &cluster.hosts[1];
-    stands(left, &payment, "released").await;
-    left.call_paid("slow", &json!({}), &payment).await.is(200);
-    assert_eq!(left.balance(&payer.address).await, 1_000_000 - PRICE);
+    let remaining = &cluster.hosts[1];
+    stands(remaining, &payment, "released").await;
+    remaining.call_paid("slow", &json!({}), &payment).await.is(200);
+    assert_eq!(remaining.balance(&payer.address).await, 1_000_000 - PRICE);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_killed_host_was_settling_is_found_out_by_the_others() {
-    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let facilitator = Facilitator::start(SettleMode::Hangs).await;
     let mut cluster = Cluster::of(Host::builder().settled_by(&facilitator.url), 2).await;
     cluster.hosts[0].publish(&js("paid", 0.001, "export default () => ({ at: crypto.randomUUID() });")).await;
     let payment = Payer::new().pay(&cluster.hosts[0].challenge("paid").await);
@@ -302,12 +302,12 @@ async fn what_a_killed_host_was_settling_is_found_out_by_the_others() {
     eventually("the facilitator is asked", TAKEN_UP_WITHIN, async || (facilitator.asked() > 0).then_some(())).await;
     cluster.hosts[0].kill9();
     assert!(running.await.unwrap().is_err(), "its connection breaks");
-    facilitator.tell(Settles::Well);
-    let left = &cluster.hosts[1];
-    stands(left, &payment, "settled").await;
-    let answers = [left.call_paid("paid", &json!({}), &payment).await, left.call_paid("paid", &json!({}), &payment).await];
+    facilitator.set_mode(SettleMode::Well);
+    let remaining = &cluster.hosts[1];
+    stands(remaining, &payment, "settled").await;
+    let answers = [remaining.call_paid("paid", &json!({}), &payment).await, remaining.call_paid("paid", &json!({}), &payment).await];
     assert_eq!(answers[0].clone().is(200).body, answers[1].clone().is(200).body);
-    assert_eq!(left.payment(&payment.id()).await.unwrap()["receiptId"], answers[0].receipt_id());
+    assert_eq!(remaining.payment(&payment.id()).await.unwrap()["receiptId"], answers[0].receipt_id());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -360,8 +360,8 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
             let (payment, input) = (payer.pay(&challenge), json!({ "n": n, "lane": lane }));
             let mut turns = (0_usize..).map(|turn| &hosts[(lane + n + turn) % hosts.len()]);
             let answer = eventually("a payment is answered", Duration::from_secs(120), || {
-                let asked = Host::try_send(turns.next().unwrap().paid_request("pay", &input, &payment));
-                async { asked.await.ok().filter(|answer| answer.status == 200) }
+                let request = Host::try_send(turns.next().unwrap().paid_request("pay", &input, &payment));
+                async { request.await.ok().filter(|answer| answer.status == 200) }
             })
             .await;
             paid.push(Paid { payment, input, answer });
@@ -387,18 +387,18 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hosts_tell_of_each_other() {
+async fn hosts_report_each_other() {
     let mut cluster = Cluster::start(2).await;
-    let told = async |host: &Host| host.get("/health").await.is(200).json()["replicas"].as_array().unwrap().clone();
+    let describe = async |host: &Host| host.get("/health").await.is(200).json()["replicas"].as_array().unwrap().clone();
     let ids = |all: &[Value]| all.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
-    let (first, second) = (told(&cluster.hosts[0]).await, told(&cluster.hosts[1]).await);
+    let (first, second) = (describe(&cluster.hosts[0]).await, describe(&cluster.hosts[1]).await);
     assert_eq!((ids(&first), first.len()), (ids(&second), 2));
     for all in [&first, &second] {
         assert_eq!(all.iter().filter(|one| one["own"] == true).count(), 1);
         assert!(all.iter().all(|one| one["lives"] == true && one["version"] == env!("CARGO_PKG_VERSION")), "{all:?}");
     }
     cluster.hosts[0].kill9();
-    let alive = async |host: &Host| told(host).await.into_iter().filter(|one| one["lives"] == true).collect::<Vec<_>>();
+    let alive = async |host: &Host| describe(host).await.into_iter().filter(|one| one["lives"] == true).collect::<Vec<_>>();
     eventually("the other's lease is over", TAKEN_UP_WITHIN, async || (alive(&cluster.hosts[1]).await.len() == 1).then_some(())).await;
     assert_eq!(alive(&cluster.hosts[1]).await[0]["own"], true);
 }
@@ -410,7 +410,7 @@ const MASTER_KEY: &str = "070707070707070707070707070707070707070707070707070707
 const ADMIN_TOKEN: &str = "a-token-of-all-hosts";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hosts_that_start_at_once_with_keys_that_are_given_ship_the_catalogue_once() {
+async fn hosts_that_start_at_once_with_keys_that_are_given_ship_the_catalog_once() {
     let (server, keys) = (Postgres::start(), tempfile::tempdir().unwrap());
     let file = |name: &str, text: &str| {
         let path = keys.path().join(name);
@@ -445,15 +445,18 @@ async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() 
     let refused = |envs: Vec<(&'static str, &'static str)>| how_it_ends(&cluster.server, ours.path(), envs);
     assert!(refused(vec![]).contains("has the admin token"));
     let token = "an-admin-token-that-is-none-of-theirs";
-    let said = refused(vec![("TOLLHOUSE_ADMIN_TOKEN", token)]);
-    assert!(said.contains("has the admin token") && said.contains("once all are stopped") && !said.contains(token), "{said}");
+    let message = refused(vec![("TOLLHOUSE_ADMIN_TOKEN", token)]);
+    assert!(message.contains("has the admin token") && message.contains("once all are stopped") && !message.contains(token), "{message}");
     fs::copy(theirs.join("admin-token"), ours.path().join("admin-token")).unwrap();
     assert!(refused(vec![]).contains("has the receipt key"));
     assert!(refused(vec![("TOLLHOUSE_RECEIPT_KEY", RECEIPT_KEY)]).contains("has the receipt key"));
     fs::copy(theirs.join("receipt-key.pem"), ours.path().join("receipt-key.pem")).unwrap();
     assert!(refused(vec![]).contains("has the master key"));
-    let said = refused(vec![("TOLLHOUSE_MASTER_KEY", MASTER_KEY)]);
-    assert!(said.contains("has the master key") && said.contains("TOLLHOUSE_MASTER_KEY") && !said.contains(MASTER_KEY), "{said}");
+    let message = refused(vec![("TOLLHOUSE_MASTER_KEY", MASTER_KEY)]);
+    assert!(
+        message.contains("has the master key") && message.contains("TOLLHOUSE_MASTER_KEY") && !message.contains(MASTER_KEY),
+        "{message}"
+    );
     let rotated = cluster.hosts[0].manage(Method::POST, "/ai/admin/secrets/rotate", &Value::Null).await;
     rotated.fails(409, "master_key_given", "caller");
 }

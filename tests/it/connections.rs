@@ -42,7 +42,7 @@ async fn a_head_that_takes_too_long_ends_its_connection() {
             slow.send(before).await;
             slow.answer().await;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let head = format!("GET / HTTP/1.1\r\nhost: localhost\r\nx-pad: {}", "x".repeat(10_000));
         for byte in head.bytes() {
             if !slow.try_send(&[byte], SECONDS).await {
@@ -50,7 +50,7 @@ async fn a_head_that_takes_too_long_ends_its_connection() {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        assert!(begun.elapsed() < SECONDS, "each byte gave it more time");
+        assert!(started.elapsed() < SECONDS, "each byte gave it more time");
     };
     tokio::join!(silent, slow(""), slow(GET));
     // A connection that sends its head at once is not affected.
@@ -83,12 +83,12 @@ async fn an_idle_connection_ends_and_one_that_waits_for_its_answer_does_not() {
 }
 
 #[tokio::test]
-async fn a_body_that_stalls_or_takes_too_long_is_told_so_at_every_door() {
+async fn a_body_that_stalls_or_takes_too_long_is_informed_at_every_door() {
     let host = Host::builder().flag("--body-stall-ms", 300).flag("--body-ms", 900).start().await;
     host.publish(&js("echo", 0.0, ECHO)).await;
     let token = format!("x-admin-token: {}\r\n", host.admin);
     let doors = [("/tools/echo", ""), ("/ai/invoke", ""), ("/ai/endpoints/create", token.as_str()), ("/ai/credits", token.as_str())];
-    let told = async |slow: &mut Raw, path: &str| {
+    let describe = async |slow: &mut Raw, path: &str| {
         let (head, body) = slow.answer().await;
         assert!(head.starts_with("http/1.1 408"), "{path}: {head}");
         let body: Value = serde_json::from_str(&body).unwrap();
@@ -98,17 +98,17 @@ async fn a_body_that_stalls_or_takes_too_long_is_told_so_at_every_door() {
     let stalls = async |(path, headers)| {
         let mut slow = Raw::open(&host).await;
         slow.send(post(path, headers, 10_000) + "    ").await;
-        told(&mut slow, path).await;
+        describe(&mut slow, path).await;
     };
     let goes_on_and_on = async |(path, headers)| {
         let mut slow = Raw::open(&host).await;
         slow.send(post(path, headers, 10_000)).await;
-        let begun = Instant::now();
-        while !slow.hears_within(Duration::from_millis(50)).await {
+        let started = Instant::now();
+        while !slow.receives_within(Duration::from_millis(50)).await {
             slow.send("    ").await;
         }
-        assert!((800..5_000).contains(&begun.elapsed().as_millis()), "{path}: {:?}", begun.elapsed());
-        told(&mut slow, path).await;
+        assert!((800..5_000).contains(&started.elapsed().as_millis()), "{path}: {:?}", started.elapsed());
+        describe(&mut slow, path).await;
     };
     join_all(doors.map(stalls)).await;
     join_all(doors.map(goes_on_and_on)).await;
@@ -244,8 +244,8 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         }
     }
     // The host sends GOAWAY, or just closes the connection.
-    if let Some(told) = rapid.frame_of(GOAWAY).await {
-        assert_eq!(told.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM, not {told:?}");
+    if let Some(reported) = rapid.frame_of(GOAWAY).await {
+        assert_eq!(reported.payload[4..8], 11_u32.to_be_bytes(), "ENHANCE_YOUR_CALM, not {reported:?}");
         rapid.rest().await;
     }
 
@@ -255,8 +255,8 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
     steady.begin_http2(&[]).await;
     let mut taken_back = 0;
     for stream in (1..2_001).step_by(2) {
-        let begun = [Frame::post(stream, "/tools/slow").bytes(), Frame::ping().bytes()].concat();
-        if !steady.try_send(&begun, SECONDS).await || steady.frame_of(PING).await.is_none() {
+        let started = [Frame::post(stream, "/tools/slow").bytes(), Frame::ping().bytes()].concat();
+        if !steady.try_send(&started, SECONDS).await || steady.frame_of(PING).await.is_none() {
             break;
         }
         steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
@@ -305,7 +305,7 @@ async fn a_stream_of_http2_whose_client_takes_nothing_is_reset_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_host_that_is_told_to_end_lets_calls_end_on_every_kind_of_connection() {
+async fn a_host_that_is_asked_to_stop_lets_calls_end_on_every_kind_of_connection() {
     let host = Host::start().await;
     host.publish(&js("slow", 0.0, SLOW)).await;
     host.call("slow", &json!({ "ms": 0 })).await.is(200);
@@ -332,7 +332,7 @@ async fn a_host_that_is_told_to_end_lets_calls_end_on_every_kind_of_connection()
 }
 
 #[tokio::test]
-async fn a_host_without_descriptors_waits_for_some_and_goes_on() {
+async fn a_host_without_descriptors_waits_for_some_and_continues() {
     let host = Host::builder().flag("--connections", 0).flag("--sandbox-spares", 0).descriptors(100).start().await;
     let mut many = vec![];
     for _ in 0..150 {
@@ -364,8 +364,11 @@ async fn a_request_names_one_host() {
     ] {
         let mut raw = Raw::open(&host).await;
         raw.send(head).await;
-        let (told, body) = raw.answer().await;
-        assert!(told.starts_with(&format!("http/1.1 {status}")) || told.starts_with(&format!("http/1.0 {status}")), "{head}{told}");
+        let (reported, body) = raw.answer().await;
+        assert!(
+            reported.starts_with(&format!("http/1.1 {status}")) || reported.starts_with(&format!("http/1.0 {status}")),
+            "{head}{reported}"
+        );
         assert!(status == 200 || body.contains("\"invalid_request\""), "{head}{body}");
     }
     // HPACK: `:method: GET`, `:scheme: http`, `:path`, and `host` (index 38) if given.

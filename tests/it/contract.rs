@@ -45,8 +45,8 @@ struct Shipped(TempDir);
 impl Shipped {
     fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let begun = tollhouse().args(["init", "asks"]).current_dir(home.path()).env("HOME", home.path()).output().unwrap();
-        assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
+        let started = tollhouse().args(["init", "asks"]).current_dir(home.path()).env("HOME", home.path()).output().unwrap();
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         Self(home)
     }
 
@@ -81,12 +81,12 @@ async fn server() -> String {
 
 /// Checks that the handler found no deviation. Returns its result.
 #[track_caller]
-fn found(result: &Value, way: &str) -> Value {
-    assert_eq!(result["wrong"], json!([]), "{way}");
-    let absent = result["absent"].as_array().unwrap_or_else(|| panic!("{way}: {result}"));
-    assert!(absent.iter().all(|name| ABSENT.contains(&name.as_str().unwrap())), "{way}: {absent:?}");
-    assert!(result["asked"].as_u64().unwrap() >= 100, "{way}: {result}");
-    assert_eq!((&result["same"], &result["secret"]), (&json!(true), &json!("[redacted]")), "{way}");
+fn found(result: &Value, method: &str) -> Value {
+    assert_eq!(result["wrong"], json!([]), "{method}");
+    let absent = result["absent"].as_array().unwrap_or_else(|| panic!("{method}: {result}"));
+    assert!(absent.iter().all(|name| ABSENT.contains(&name.as_str().unwrap())), "{method}: {absent:?}");
+    assert!(result["asked"].as_u64().unwrap() >= 100, "{method}: {result}");
+    assert_eq!((&result["same"], &result["secret"]), (&json!(true), &json!("[redacted]")), "{method}");
     result.clone()
 }
 
@@ -94,8 +94,8 @@ fn found(result: &Value, way: &str) -> Value {
 async fn the_contract_is_what_a_handler_gets_in_every_way() {
     let asks = root().join("fixtures/contract/asks.ts");
     let shipped = Shipped::new();
-    let said = shipped.compiled(&asks).await;
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
+    let answer = shipped.compiled(&asks).await;
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stdout));
 
     let address = server().await;
     let host = Host::builder().flag("--guard-allow", &address).start().await;
@@ -131,8 +131,8 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
     found(&events.last().unwrap().data["result"], "the stream");
     assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is heard");
     for client in [host.mcp(), host.mcp_legacy()] {
-        let asked = paid(client.request("tools/call", json!({ "name": "asks", "arguments": input, "_meta": { "progressToken": 1 } })));
-        found(&Replied::read(&host.send(asked).await).result()["structuredContent"], "MCP");
+        let query = paid(client.request("tools/call", json!({ "name": "asks", "arguments": input, "_meta": { "progressToken": 1 } })));
+        found(&Replied::read(&host.send(query).await).result()["structuredContent"], "MCP");
     }
 
     let payer = Payer::funded(&host, 1.0).await;
@@ -149,10 +149,10 @@ async fn a_name_that_repeats_is_its_last_value_in_the_query_and_a_list_in_the_in
     let host = Host::start().await;
     let source = "export default ({ method, query, input }) => ({ method, query: Object.entries(query), input, bent: ({}).bent ?? null });";
     host.publish(&js("query", 0.0, source)).await;
-    let told = host.get("/tools/query?a=1&b=%26&a=2&__proto__=x&a=").await.is(200).json();
-    assert_eq!(told["query"], json!([["__proto__", "x"], ["a", ""], ["b", "&"]]));
-    assert_eq!((&told["input"]["a"], &told["input"]["b"]), (&json!(["1", "2", ""]), &json!("&")));
-    assert_eq!((&told["method"], &told["bent"]), (&json!("GET"), &json!(null)));
+    let body = host.get("/tools/query?a=1&b=%26&a=2&__proto__=x&a=").await.is(200).json();
+    assert_eq!(body["query"], json!([["__proto__", "x"], ["a", ""], ["b", "&"]]));
+    assert_eq!((&body["input"]["a"], &body["input"]["b"]), (&json!(["1", "2", ""]), &json!("&")));
+    assert_eq!((&body["method"], &body["bent"]), (&json!("GET"), &json!(null)));
 }
 
 #[tokio::test]
@@ -195,11 +195,11 @@ async fn what_is_not_in_the_contract_does_not_compile() {
     let folder = tempfile::tempdir().unwrap();
     let handler = folder.path().join("handler.ts");
     fs::write(&handler, format!("export default (req: ToolRequest, ctx: ToolContext) => {{\n{}\n}};\n", lines.join("\n"))).unwrap();
-    let said = Shipped::new().compiled(&handler).await;
-    let said = String::from_utf8_lossy(&said.stdout);
+    let answer = Shipped::new().compiled(&handler).await;
+    let answer = String::from_utf8_lossy(&answer.stdout);
     for (at, line) in lines.iter().enumerate() {
-        let place = format!("handler.ts({},", at + 2);
-        let error = said.lines().find(|said| said.contains(&place)).unwrap_or_else(|| panic!("`{line}` compiles:\n{said}"));
+        let position = format!("handler.ts({},", at + 2);
+        let error = answer.lines().find(|answer| answer.contains(&position)).unwrap_or_else(|| panic!("`{line}` compiles:\n{answer}"));
         if let Some(name) = names.get(at) {
             assert!(error.contains(&format!("Cannot find name '{name}'")), "{error}");
         }

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random, rounds_asked};
+use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random, rounds_requested};
 
 /// Number of kills during paid calls, if [`ASKED`] sets none.
 const ROUNDS: usize = 30;
@@ -25,7 +25,7 @@ pub(crate) const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(5);
 const PAYERS: usize = 8;
 /// Maximum time from the first paid calls to the kill.
-const LONGEST_MS: u64 = 400;
+const MAX_MS: u64 = 400;
 const PRICE: u64 = 1_000;
 /// Initial balance of each payer, in micro-dollars.
 const FUNDS: u64 = 100_000_000;
@@ -64,9 +64,9 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
 
     let credit = host.mint(1.0).await;
-    let asked = rounds_asked(ASKED);
+    let request = rounds_requested(ASKED);
     // After each kill during paid calls, the host is killed again during the next start.
-    let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
+    let rounds = request.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
     let mut spent = vec![0; PAYERS];
     let mut totals = [0; 3];
     let mut slowest = Duration::ZERO;
@@ -76,13 +76,13 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         if round % 2 == 1 {
             host.call_credit("pay", &json!({ "n": "warm" }), &credit).await.is(200);
         }
-        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
+        let wait = Duration::from_millis(random.u64(..MAX_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenges, round, wait).await;
-        let start = Duration::from_millis(random.u64(..slowest.as_millis().try_into().unwrap_or(u64::MAX).clamp(50, LONGEST_MS)));
+        let start = Duration::from_millis(random.u64(..slowest.as_millis().try_into().unwrap_or(u64::MAX).clamp(50, MAX_MS)));
         host.restart_and_kill(start).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         host.restart().await;
-        slowest = slowest.max(begun.elapsed());
+        slowest = slowest.max(started.elapsed());
         eventually("what was open is resolved beside", Duration::from_secs(60), async || {
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
@@ -104,7 +104,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         totals[0], totals[1], totals[2]
     );
     println!("ready again within {} ms", slowest.as_millis());
-    assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
+    assert!(request.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
     assert!(totals[2] >= rounds / 3, "hardly a call was answered: {totals:?}");
     assert!(totals[0] > totals[2], "no kill cut a call off: {totals:?}");
 }
@@ -117,13 +117,13 @@ async fn pay_until_killed(
     round: usize,
     wait: Duration,
 ) -> Vec<Sent> {
-    let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (removed, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let victim: &Host = host;
     let paying = join_all(payers.iter().enumerate().map(|(number, payer)| {
-        let (gone, sent) = (&gone, &sent);
+        let (removed, sent) = (&removed, &sent);
         async move {
             for n in 0.. {
-                if gone.load(Ordering::SeqCst) {
+                if removed.load(Ordering::SeqCst) {
                     return;
                 }
                 let input = json!({ "n": format!("{round}-{number}-{n}") });
@@ -145,7 +145,7 @@ async fn pay_until_killed(
     let killing = async {
         tokio::time::sleep(wait).await;
         victim.cut_power();
-        gone.store(true, Ordering::SeqCst);
+        removed.store(true, Ordering::SeqCst);
     };
     tokio::join!(paying, killing);
     host.kill9();

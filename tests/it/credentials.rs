@@ -3,7 +3,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tollhouse::http::{self, Row, Whose};
+use tollhouse::http::{self, Access, Operation};
 
 use crate::harness::{Answer, Host, js};
 
@@ -28,21 +28,21 @@ const BODIES: &[(&str, &str)] = &[
 /// Routes that delete what the others need. They come last.
 const LAST: [&str; 2] = ["DELETE /ai/endpoints/{slug}", "POST /ai/builders/keys"];
 
-fn name(row: &Row) -> String {
+fn name(row: &Operation) -> String {
     format!("{} {}", row.method, row.path)
 }
 
 /// Returns every route that is not public.
-fn guarded() -> Vec<Row> {
+fn guarded() -> Vec<Operation> {
     let mut rows = http::managed_rows();
-    rows.retain(|row| row.whose != Whose::Everyone);
+    rows.retain(|row| row.access != Access::Everyone);
     rows.sort_by_key(|row| LAST.iter().position(|last| *last == name(row)));
     rows
 }
 
 #[test]
 fn strangers_manage_nothing() {
-    let open = http::rows().into_iter().filter(|row| row.whose == Whose::Everyone);
+    let open = http::rows().into_iter().filter(|row| row.access == Access::Everyone);
     let there = open.filter(|row| MANAGED.iter().any(|start| row.path.starts_with(start)));
     let mut found: Vec<_> = there.map(|row| name(&row)).collect();
     found.sort();
@@ -60,12 +60,12 @@ struct Stage {
 }
 
 impl Stage {
-    async fn ask(&self, row: &Row, named: bool, headers: Headers<'_>) -> Answer {
-        let query = if named && row.whose == Whose::Themselves { format!("?builderId={}", self.owner) } else { String::new() };
+    async fn ask(&self, row: &Operation, named: bool, headers: Headers<'_>) -> Answer {
+        let query = if named && row.access == Access::Themselves { format!("?builderId={}", self.owner) } else { String::new() };
         self.ask_with(row, &query, headers).await
     }
 
-    async fn ask_with(&self, row: &Row, query: &str, headers: Headers<'_>) -> Answer {
+    async fn ask_with(&self, row: &Operation, query: &str, headers: Headers<'_>) -> Answer {
         let path = row.path.replace("{slug}", "a-tool").replace("{id}", &self.packet);
         let mut request = self.host.request(Method::from_bytes(row.method.as_bytes()).unwrap(), &format!("{path}{query}"));
         for (name, value) in headers {
@@ -84,7 +84,7 @@ impl Stage {
 }
 
 /// Returns the body of a refusal without the request id.
-fn said(answer: &Answer) -> Value {
+fn message(answer: &Answer) -> Value {
     let mut body = answer.json();
     body["error"]["requestId"] = Value::Null;
     body
@@ -122,22 +122,22 @@ async fn a_stranger_learns_nothing_but_401_and_another_builder_nothing_but_403()
         &[("x-builder-key", &admin)],
     ];
     let before = stage.record().await;
-    let mut told = vec![];
+    let mut listed = vec![];
     let rows = guarded();
     for row in &rows {
-        let holder = row.whose == Whose::Holder;
+        let holder = row.access == Access::Holder;
         for (number, stranger) in strangers.iter().enumerate() {
             for named in [false, true] {
                 let answer = stage.ask(row, named, stranger).await;
                 answer.fails(401, "unauthorized", "caller");
-                let said = said(&answer);
+                let message = message(&answer);
                 // Routes that accept the token of a credit mention it in the refusal, the same text
                 // for every stranger.
-                told.push((holder, said.clone()));
-                assert!(told.iter().all(|(holders, other)| *holders != holder || *other == said), "{row:?} {number}: {said}");
+                listed.push((holder, message.clone()));
+                assert!(listed.iter().all(|(holders, other)| *holders != holder || *other == message), "{row:?} {number}: {message}");
             }
         }
-        if row.whose != Whose::Builders {
+        if row.access != Access::Builders {
             let answer = stage.ask(row, true, &[("x-builder-key", &other)]).await;
             if holder && answer.status == 401 {
                 continue;
@@ -149,13 +149,13 @@ async fn a_stranger_learns_nothing_but_401_and_another_builder_nothing_but_403()
 
     for row in &rows {
         let by_owner = stage.ask(row, false, &[("x-builder-key", &key)]).await;
-        match row.whose {
-            Whose::Builders | Whose::Themselves | Whose::Owner => assert!(allowed(&by_owner), "{row:?} {by_owner:?}"),
-            Whose::Admins => _ = by_owner.fails(403, "not_owner", "caller"),
-            Whose::Holder => assert_eq!(stage.ask(row, false, &[("x-developer-credit", &credit)]).await.status, 200, "{row:?}"),
-            Whose::Everyone => unreachable!("it is not guarded"),
+        match row.access {
+            Access::Builders | Access::Themselves | Access::Owner => assert!(allowed(&by_owner), "{row:?} {by_owner:?}"),
+            Access::Admins => _ = by_owner.fails(403, "not_owner", "caller"),
+            Access::Holder => assert_eq!(stage.ask(row, false, &[("x-developer-credit", &credit)]).await.status, 200, "{row:?}"),
+            Access::Everyone => unreachable!("it is not guarded"),
         }
-        if row.whose != Whose::Holder {
+        if row.access != Access::Holder {
             let by_admin = stage.ask(row, true, &[("x-admin-token", &admin)]).await;
             assert!(allowed(&by_admin), "{row:?} {by_admin:?}");
         }
@@ -168,8 +168,8 @@ async fn a_query_that_a_route_does_not_take_is_refused_before_anything_is_done()
     let before = stage.record().await;
     for row in http::managed_rows() {
         let taken = row.query.iter().find(|name| **name == "builderId").map(|name| format!("&{name}={}", stage.owner));
-        let asked = format!("?bogus=1{}", taken.unwrap_or_default());
-        let answer = stage.ask_with(&row, &asked, &[("x-admin-token", &stage.host.admin)]).await;
+        let request = format!("?bogus=1{}", taken.unwrap_or_default());
+        let answer = stage.ask_with(&row, &request, &[("x-admin-token", &stage.host.admin)]).await;
         answer.fails(400, "invalid_request", "caller");
         let message = answer.json()["error"]["message"].to_string();
         assert!(message.contains("`bogus`") && row.query.iter().all(|name| message.contains(&format!("`{name}`"))), "{row:?} {message}");

@@ -43,7 +43,7 @@ async fn a_credit_says_what_moved_it() {
         }
         movement
     };
-    let wanted = [
+    let requested = [
         moved("mint", 0.5, 1.25, None),
         moved("debit", 1.0, 0.75, Some((&registered, "builder-registration"))),
         moved("debit", 0.25, 1.75, Some((&bought, "echo"))),
@@ -53,7 +53,7 @@ async fn a_credit_says_what_moved_it() {
     for movement in movements.as_array_mut().unwrap() {
         assert!(movement.as_object_mut().unwrap().remove("at").unwrap().as_str().unwrap().ends_with('Z'));
     }
-    assert_eq!(movements, json!(numbers(&wanted)), "{own}");
+    assert_eq!(movements, json!(numbers(&requested)), "{own}");
     assert_eq!(as_admin(&host, &format!("?creditId={id}")).await.is(200).json(), own, "the admin sees the same");
     let first = as_holder(&host, &token, "?limit=3").await.is(200).json();
     let rest = as_holder(&host, &token, &format!("?limit=3&cursor={}", first["nextCursor"].as_str().unwrap())).await.is(200).json();
@@ -186,9 +186,9 @@ async fn a_holder_limits_a_credit_and_every_way_to_spend_it_keeps_to_that() {
     assert_eq!(as_holder(&host, token, "").await.is(200).json()["today"]["alert"], false);
     host.call_credit("echo", &json!({ "n": 2 }), token).await.is(200);
     let error = host.call_credit("echo", &json!({ "n": 3 }), token).await.fails(403, "budget_exceeded", "caller");
-    let told = &error["budget"];
-    assert_eq!((&told["kind"], &told["limitUsd"], &told["spentUsd"]), (&json!("perDay"), &json!(0.5), &json!(0.5)));
-    assert!(told["resetsAt"].as_str().unwrap().ends_with("T00:00:00.000Z") && error["charged"] == false, "{error}");
+    let reported = &error["budget"];
+    assert_eq!((&reported["kind"], &reported["limitUsd"], &reported["spentUsd"]), (&json!("perDay"), &json!(0.5), &json!(0.5)));
+    assert!(reported["resetsAt"].as_str().unwrap().ends_with("T00:00:00.000Z") && error["charged"] == false, "{error}");
     let invoke = host.request(Method::POST, "/ai/invoke").header("x-developer-credit", token);
     host.send(invoke.json(&json!({ "slug": "echo", "input": {} }))).await.fails(403, "budget_exceeded", "caller");
     let register = host.request(Method::POST, "/ai/builders/register").header("x-developer-credit", token);

@@ -38,45 +38,45 @@ async fn what_was_paid_for_outlives_a_kill_of_the_host_and_one_of_its_database()
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_reached_is_told_at_the_start() {
+async fn a_database_that_cannot_be_reached_is_reported_at_the_start() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("postgres://tollhouse@127.0.0.1:{}/tolls", listener.local_addr().unwrap().port());
     drop(listener);
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, "sesame\n").unwrap();
-    for (store, told) in [(address.as_str(), "the database gives no connection"), ("mysql://there", "postgres://")] {
+    for (store, reported) in [(address.as_str(), "the database gives no connection"), ("mysql://there", "postgres://")] {
         let how = Host::builder().env("TOLLHOUSE_STORE", store).env("TOLLHOUSE_STORE_PASSWORD_FILE", password.display());
-        let said = how.fails().await;
-        assert!(said.contains(told) && !said.contains("sesame"), "{said}");
+        let answer = how.fails().await;
+        assert!(answer.contains(reported) && !answer.contains("sesame"), "{answer}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn doctor_tells_whether_the_database_keeps_what_it_is_told_and_who_serves_it() {
+async fn doctor_shows_whether_the_database_keeps_what_it_is_reported_and_who_serves_it() {
     let mut server = Postgres::start();
     let doctor = |server: &Postgres| {
-        let told = tollhouse().args(["doctor", "--store", &server.url()]).output().unwrap();
-        (told.status.success(), String::from_utf8(told.stdout).unwrap(), String::from_utf8(told.stderr).unwrap())
+        let output = tollhouse().args(["doctor", "--store", &server.url()]).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     for _ in 0..2 {
-        let (is_well, told, error) = doctor(&server);
-        assert!(is_well && told.contains("\nok    database: there is no store yet"), "it makes none: {told}{error}");
+        let (is_well, output, error) = doctor(&server);
+        assert!(is_well && output.contains("\nok    database: there is no store yet"), "it makes none: {output}{error}");
         assert!(
-            told.contains("\nok    database: fsync is on\n") && told.contains("\nwarn  database: synchronous_standby_names: ``"),
-            "{told}"
+            output.contains("\nok    database: fsync is on\n") && output.contains("\nwarn  database: synchronous_standby_names: ``"),
+            "{output}"
         );
     }
     let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
     let id = host.get("/health").await.is(200).json()["replicas"][0]["id"].as_str().unwrap().to_owned();
-    let (_, told, _) = doctor(&server);
-    assert!(told.contains(&format!("\nok    database: host {id} serves, version {}", env!("CARGO_PKG_VERSION"))), "{told}");
+    let (_, output, _) = doctor(&server);
+    assert!(output.contains(&format!("\nok    database: host {id} serves, version {}", env!("CARGO_PKG_VERSION"))), "{output}");
     drop(host);
     server.stop();
     server.configure("postgresql.conf", "fsync = off");
     server.run();
-    let (is_well, told, error) = doctor(&server);
-    assert!(!is_well && told.contains("\nfail  database: fsync is off → ") && error.ends_with("database\n"), "{told}{error}");
+    let (is_well, output, error) = doctor(&server);
+    assert!(!is_well && output.contains("\nfail  database: fsync is off → ") && error.ends_with("database\n"), "{output}{error}");
 }
 
 /// A hanging synchronous standby keeps the rows of a commit locked in this way.

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{
     crash::ASKED,
-    harness::{Host, eventually, js, random, rounds_asked, s3::S3, tollhouse},
+    harness::{Host, eventually, js, random, rounds_requested, s3::S3, tollhouse},
 };
 
 /// Number of kills during deletions, if [`ASKED`] sets none.
 const ROUNDS: usize = 4;
 /// Maximum time from a deletion to the kill.
-const LONGEST_MS: u64 = 300;
+const MAX_MS: u64 = 300;
 /// Duration of each request to the bucket.
 const SLOW: Duration = Duration::from_millis(50);
 /// Maximum time for the rest of a deletion. A host checks for unfinished deletions every ten
@@ -31,8 +31,8 @@ const KEEPS: &str = "export default async (req, ctx) => {
 
 /// Returns the number of rows of a kind in the store.
 async fn rows(host: &Host, kind: &str) -> u64 {
-    let told = host.get("/metrics").await.is(200);
-    let text = String::from_utf8(told.body.to_vec()).unwrap();
+    let answer = host.get("/metrics").await.is(200);
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
     let name = format!("tollhouse_store_rows{{kind=\"{kind}\"}} ");
     let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_else(|| panic!("no {name}"));
     line.parse::<f64>().unwrap() as u64
@@ -45,7 +45,7 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
     let mut host = Host::builder().with_objects_in(&s3).start().await;
     let mut tool = js("keeps", 0.0, KEEPS);
     tool["capabilities"] = json!({ "kv": true, "files": true });
-    for round in 1..=rounds_asked(ASKED).unwrap_or(ROUNDS) {
+    for round in 1..=rounds_requested(ASKED).unwrap_or(ROUNDS) {
         s3.takes(Duration::ZERO);
         host.publish(&tool).await;
         host.manage(Method::POST, "/ai/endpoints/keeps/secrets", &json!({ "name": "KEY", "value": "four" })).await.is(200);
@@ -53,7 +53,7 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
         s3.takes(SLOW);
         let request = host.request(Method::DELETE, "/ai/endpoints/keeps").header("x-admin-token", &host.admin);
         let deleting = tokio::spawn(Host::try_send(request));
-        tokio::time::sleep(Duration::from_millis(random.u64(..LONGEST_MS))).await;
+        tokio::time::sleep(Duration::from_millis(random.u64(..MAX_MS))).await;
         host.kill9();
         let answered = deleting.await.unwrap().is_ok();
         host.restart().await;
@@ -65,8 +65,8 @@ async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
         // Markers that forbid further writes for a deleted endpoint stay for an hour.
         let marks = round as u64;
         eventually("nothing of it is left", FINISHED_WITHIN, async || {
-            let left = (rows(&host, "kv").await, rows(&host, "files").await, rows(&host, "secrets").await, s3.objects().len());
-            (left == (marks, marks, 0, 0)).then_some(())
+            let remaining = (rows(&host, "kv").await, rows(&host, "files").await, rows(&host, "secrets").await, s3.objects().len());
+            (remaining == (marks, marks, 0, 0)).then_some(())
         })
         .await;
     }

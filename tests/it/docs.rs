@@ -95,8 +95,8 @@ pub async fn run(block: &str, folder: &Path) -> Output {
 }
 
 /// Returns the status codes that `curl` printed.
-pub fn statuses(said: &str) -> impl Iterator<Item = u16> {
-    said.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
+pub fn statuses(message: &str) -> impl Iterator<Item = u16> {
+    message.lines().filter_map(|line| line.strip_prefix("HTTP ")?.parse().ok())
 }
 
 #[tokio::test]
@@ -112,12 +112,12 @@ async fn every_block_of_shell_does_what_it_says() {
             .replace("/tmp", folder.path().to_str().unwrap())
             .replace("RECEIPT_ID", &receipt);
         let Output { status, stdout, stderr } = run(&here, folder.path()).await;
-        let (said, told) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-        assert!(status.success(), "{document}: {block}\n{said}\n{told}");
+        let (message, reported) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        assert!(status.success(), "{document}: {block}\n{message}\n{reported}");
         // The answer to an unpaid call is a challenge.
-        let refused: Vec<_> = statuses(&told).filter(|status| !matches!(status, 200..300 | 402)).collect();
-        assert!(refused.is_empty() && !said.contains("\"receiptId\":null"), "{document}: {block}\n{said}\n{told}");
-        if let Some((_, after)) = said.rsplit_once("\"receiptId\":\"") {
+        let refused: Vec<_> = statuses(&reported).filter(|status| !matches!(status, 200..300 | 402)).collect();
+        assert!(refused.is_empty() && !message.contains("\"receiptId\":null"), "{document}: {block}\n{message}\n{reported}");
+        if let Some((_, after)) = message.rsplit_once("\"receiptId\":\"") {
             receipt = after.split('"').next().unwrap().to_owned();
         }
     }

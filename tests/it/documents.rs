@@ -20,9 +20,9 @@ const SAME: &str = "export default async (req) => req.input;";
 /// Runs a validator, which must succeed. Returns its output.
 async fn checked(program: PathBuf, args: &[&str]) -> Value {
     let output = Command::new(program).args(args).env("NO_PROXY", "127.0.0.1,localhost").kill_on_drop(true).output().await.unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{args:?} ended with {}: {said}\n{complained}", output.status);
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+    let (message, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?} ended with {}: {message}\n{complained}", output.status);
+    serde_json::from_str(&message).unwrap_or_else(|error| panic!("{error}: {message}\n{complained}"))
 }
 
 /// Starts a host with the built-in tools. Returns the slugs of the paid ones.
@@ -39,9 +39,9 @@ async fn x402_conformance_finds_nothing_wrong_with_a_challenge() {
     let (host, slugs) = shipped().await;
     let urls: Vec<_> = slugs.iter().map(|slug| format!("{}/tools/{slug}", host.url)).collect();
     let args: Vec<_> = ["-m", "x402conf", "resource", "--fail-on-error"].into_iter().chain(urls.iter().map(String::as_str)).collect();
-    let told = checked(clients().join("venv/bin/python"), &args).await;
-    assert_eq!(told["tool"], "x402-conformance 1.6.0");
-    let results = told["results"].as_array().unwrap();
+    let answer = checked(clients().join("venv/bin/python"), &args).await;
+    assert_eq!(answer["tool"], "x402-conformance 1.6.0");
+    let results = answer["results"].as_array().unwrap();
     assert_eq!(results.len(), slugs.len());
     for check in results.iter().flat_map(|result| result["checks"].as_array().unwrap()) {
         assert_eq!(check["pass"], true, "{check}");
@@ -54,10 +54,10 @@ async fn x402lint_finds_nothing_wrong_with_a_challenge() {
     for slug in &slugs {
         let url = format!("{}/tools/{slug}", host.url);
         for method in ["GET", "POST", "HEAD"] {
-            let told =
+            let answer =
                 checked(clients().join("venv-lint/bin/python"), &["-m", "x402lint", "check", &url, "--json", "--method", method]).await;
-            assert_eq!((&told["ok"], &told["wire_version"]), (&json!(true), &json!("2")), "{told}");
-            assert_eq!((&told["counts"]["FAIL"], &told["counts"]["WARN"]), (&json!(0), &json!(0)), "{told}");
+            assert_eq!((&answer["ok"], &answer["wire_version"]), (&json!(true), &json!("2")), "{answer}");
+            assert_eq!((&answer["counts"]["FAIL"], &answer["counts"]["WARN"]), (&json!(0), &json!(0)), "{answer}");
         }
     }
 }
@@ -67,16 +67,16 @@ async fn agents_registries_find_every_paid_tool_with_its_price() {
     let (host, slugs) = shipped().await;
     let node = PathBuf::from("node");
     let binary = clients().join("node_modules/@agentcash/discovery/bin/discovery.js");
-    let told = checked(node.clone(), &[binary.to_str().unwrap(), "discover", &host.url, "--json", "-v"]).await;
-    assert_eq!((&told["ok"], &told["selectedStage"]), (&json!(true), &json!("openapi")), "{told}");
-    let wrong: Vec<_> = told["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] != "info").collect();
+    let answer = checked(node.clone(), &[binary.to_str().unwrap(), "discover", &host.url, "--json", "-v"]).await;
+    assert_eq!((&answer["ok"], &answer["selectedStage"]), (&json!(true), &json!("openapi")), "{answer}");
+    let wrong: Vec<_> = answer["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] != "info").collect();
     assert_eq!(wrong, [] as [&Value; 0]);
     for slug in &slugs {
-        let told = checked(node.clone(), &[binary.to_str().unwrap(), "check", &format!("{}/tools/{slug}", host.url), "--json"]).await;
-        let paid = told["advisories"].as_array().unwrap().iter().find(|advisory| advisory["authMode"] == "paid");
-        let paid = paid.unwrap_or_else(|| panic!("{told}"));
+        let answer = checked(node.clone(), &[binary.to_str().unwrap(), "check", &format!("{}/tools/{slug}", host.url), "--json"]).await;
+        let paid = answer["advisories"].as_array().unwrap().iter().find(|advisory| advisory["authMode"] == "paid");
+        let paid = paid.unwrap_or_else(|| panic!("{answer}"));
         assert!(paid["estimatedPrice"].is_string() && paid["inputSchema"].is_object() && paid["protocols"] == json!(["x402"]), "{paid}");
-        let wrong: Vec<_> = told["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] == "error").collect();
+        let wrong: Vec<_> = answer["warnings"].as_array().unwrap().iter().filter(|warning| warning["severity"] == "error").collect();
         assert_eq!(wrong, [] as [&Value; 0]);
     }
 }
@@ -97,18 +97,18 @@ async fn the_document_has_what_a_stranger_may_call_and_is_made_once_for_each_cha
     let document = first.json();
     assert_eq!((&document["openapi"], &document["info"]["contact"]["url"]), (&json!("3.1.0"), &json!("https://example.com/help")));
     assert!((100..=4_000).contains(&document["info"]["x-guidance"].as_str().unwrap().len()));
-    let told: BTreeSet<_> =
+    let listed: BTreeSet<_> =
         document["paths"].as_object().unwrap().values().filter_map(|item| item["get"]["operationId"].as_str()).collect();
-    let asked = ["listTools", "getManifest", "getReceiptKeys", "getContentSafetyPolicy", "getReceipt", "getPayment", "inspectTool"];
-    assert_eq!(told, asked.into());
+    let request = ["listTools", "getManifest", "getReceiptKeys", "getContentSafetyPolicy", "getReceipt", "getPayment", "inspectTool"];
+    assert_eq!(listed, request.into());
     let tools: Vec<_> =
         document["paths"].as_object().unwrap().keys().filter(|path| path.starts_with("/tools/") && !path.contains('{')).collect();
     assert_eq!(tools, ["/tools/said"]);
     let operation = &document["paths"]["/tools/said"]["post"];
     assert_eq!(operation["x-payment-info"]["price"], json!({ "mode": "fixed", "currency": "USD", "amount": "0.002" }));
-    let meant = |to: &Value| document.pointer(to["$ref"].as_str().unwrap().strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{to}"));
-    let schema = meant(&operation["requestBody"]["content"]["application/json"]["schema"]);
-    assert_eq!((&schema["required"], meant(&schema["properties"]["word"])), (&json!(["word"]), &json!({ "type": "string" })));
+    let expected = |to: &Value| document.pointer(to["$ref"].as_str().unwrap().strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{to}"));
+    let schema = expected(&operation["requestBody"]["content"]["application/json"]["schema"]);
+    assert_eq!((&schema["required"], expected(&schema["properties"]["word"])), (&json!(["word"]), &json!({ "type": "string" })));
     assert!(operation["responses"]["402"].is_object() && operation["security"] == json!([]));
 
     // A client with the current version gets 304, until something changes.
@@ -175,8 +175,8 @@ async fn each_operation_of_the_table_is_one_of_the_host_and_the_other_way_round(
         assert_eq!(document["paths"][row.path][row.method.to_lowercase()]["operationId"], row.id);
         methods.entry(row.path).or_default().insert(row.method);
     }
-    let told: BTreeSet<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(told, methods.keys().copied().collect());
+    let listed: BTreeSet<_> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(listed, methods.keys().copied().collect());
     for (path, mut methods) in methods {
         // A route with GET also has HEAD.
         if methods.contains("GET") {
@@ -211,7 +211,7 @@ fn routes_are_made_of_the_table_alone() {
         .map(|(file, _)| file.split("/src/").last().unwrap())
         .collect();
     // Pages are not operations.
-    let known = ["http/route.rs", "mcp/card.rs", "mcp/transport.rs", "web/lib.rs", "web/pages/admin.rs"];
+    let known = ["http/route.rs", "mcp/server_card.rs", "mcp/transport.rs", "web/lib.rs", "web/pages/admin.rs"];
     assert!(own.iter().all(|file| known.contains(file)), "{own:?}: what asks for these is in no row of `http::rows`");
 }
 
@@ -222,8 +222,8 @@ async fn the_whole_document_is_openapi() {
         let document = host.get(path).await.is(200);
         let file = host.folder().join("openapi.json");
         fs::write(&file, &document.body).unwrap();
-        let told = checked(PathBuf::from("node"), &[clients().join("openapi.mjs").to_str().unwrap(), file.to_str().unwrap()]).await;
-        assert_eq!(told, json!({ "valid": true, "version": "3.1" }), "{path}");
+        let answer = checked(PathBuf::from("node"), &[clients().join("openapi.mjs").to_str().unwrap(), file.to_str().unwrap()]).await;
+        assert_eq!(answer, json!({ "valid": true, "version": "3.1" }), "{path}");
     }
 }
 

@@ -288,7 +288,7 @@ async fn a_builder_has_a_few_dry_runs_at_once() {
 }
 
 #[tokio::test]
-async fn a_check_tells_so_many_problems_and_no_more() {
+async fn a_check_reports_so_many_problems_and_no_more() {
     let host = Host::start().await;
     let (_, key) = host.register("Many").await;
     let mut members: serde_json::Map<_, _> = (0..50_000).map(|n| (format!("k{n}"), json!(0))).collect();

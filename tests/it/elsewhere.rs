@@ -96,8 +96,8 @@ async fn stores_that_share_a_pay_to_are_warned_of_with_a_facilitator() {
         eventually("it runs", SECONDS, async || slow.payment(&one.id()).await).await;
         let paid = fast.call_paid("slow", &json!({}), &other).await.is(200);
         let answer = waits.await.unwrap();
-        let told: Value = slow.payment(&one.id()).await.unwrap();
-        assert_eq!(warns(&slow).await, (true, true), "{has_node}: {answer:?} {told} {}", slow.log());
+        let response: Value = slow.payment(&one.id()).await.unwrap();
+        assert_eq!(warns(&slow).await, (true, true), "{has_node}: {answer:?} {response} {}", slow.log());
         assert_eq!(warns(&fast).await, (false, false), "{has_node}: {paid:?}");
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tollhouse::http::{self, Answers};
+use tollhouse::http::{self, ResponseKind};
 
 use crate::harness::{Answer, Host, js, raw::Raw};
 
 /// Returns the paths of all routes, with their parameter names.
 fn paths() -> BTreeSet<&'static str> {
     // Pages answer errors as pages.
-    let rows = http::rows().into_iter().filter(|row| row.answers != Answers::Page);
+    let rows = http::rows().into_iter().filter(|row| row.answers != ResponseKind::Page);
     let paths: BTreeSet<_> = rows.map(|row| row.path).collect();
     assert!(paths.len() > 30 && paths.iter().all(|path| path.starts_with('/')), "{paths:?}");
     paths
@@ -24,15 +24,15 @@ fn filled(path: &str, value: &str) -> String {
 }
 
 /// A raw request, because a client library would not send it.
-struct Asked {
+struct RawRequest {
     method: &'static str,
     target: String,
     headers: String,
     body: Vec<u8>,
 }
 
-async fn ask(host: &Host, asked: &Asked) -> (u16, String, String) {
-    let Asked { method, target, headers, body } = asked;
+async fn ask(host: &Host, request: &RawRequest) -> (u16, String, String) {
+    let RawRequest { method, target, headers, body } = request;
     let mut raw = Raw::open(host).await;
     let length = body.len();
     raw.send(format!("{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"))
@@ -48,13 +48,13 @@ fn wrong(path: &str, status: u16, head: &str, body: &str) -> Option<String> {
     if status < 300 || status == 402 {
         return None;
     }
-    let said: Value = serde_json::from_str(body).unwrap_or_default();
+    let text: Value = serde_json::from_str(body).unwrap_or_default();
     let id = head.lines().find_map(|line| line.strip_prefix("x-request-id: "));
-    let envelope = said["ok"] == false
-        && said["error"]["code"].is_string()
-        && said["error"]["message"].as_str().is_some_and(|message| !message.is_empty())
-        && said["error"]["requestId"].as_str().is_some_and(|said| Some(said.to_ascii_lowercase().as_str()) == id);
-    let json_rpc = path == "/ai/mcp" && said["jsonrpc"] == "2.0" && said["error"]["code"].is_number() && id.is_some();
+    let envelope = text["ok"] == false
+        && text["error"]["code"].is_string()
+        && text["error"]["message"].as_str().is_some_and(|message| !message.is_empty())
+        && text["error"]["requestId"].as_str().is_some_and(|text| Some(text.to_ascii_lowercase().as_str()) == id);
+    let json_rpc = path == "/ai/mcp" && text["jsonrpc"] == "2.0" && text["error"]["code"].is_number() && id.is_some();
     (status >= 500 || !envelope && !json_rpc).then(|| format!("{status} {head}{body}"))
 }
 
@@ -74,7 +74,7 @@ async fn whatever_nonsense_is_asked_the_answer_is_the_envelope() {
         ("content-type: \u{a0}\r\n", b"{}"),
     ];
     let mut broken = vec![];
-    let mut asked = 0;
+    let mut requested = 0;
     for path in paths() {
         let mut targets = vec![];
         for value in ["%FF", "%ff%fe", "%", "%zz", "%00", "..%2f", "a%20b", "\u{e4}", "echo"] {
@@ -90,16 +90,17 @@ async fn whatever_nonsense_is_asked_the_answer_is_the_envelope() {
             for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"] {
                 // Deletions and rescans of all endpoints are requested without credentials only.
                 let credential = if method == "DELETE" || path.ends_with("rescan") { "" } else { credentials[number % credentials.len()] };
-                let (media, body) = if method == "GET" { bodies[0] } else { bodies[(number + asked) % bodies.len()] };
-                let request = Asked { method, target: target.clone(), headers: format!("{credential}{media}"), body: body.to_vec() };
-                let (status, head, said) = ask(&host, &request).await;
-                asked += 1;
-                broken.extend(wrong(path, status, &head, &said).map(|why| format!("{method} {target} {}: {why}", request.headers)));
+                let (media, body) = if method == "GET" { bodies[0] } else { bodies[(number + requested) % bodies.len()] };
+                let request = RawRequest { method, target: target.clone(), headers: format!("{credential}{media}"), body: body.to_vec() };
+                let (status, head, message) = ask(&host, &request).await;
+                requested += 1;
+                broken
+                    .extend(wrong(path, status, &head, &message).map(|reason| format!("{method} {target} {}: {reason}", request.headers)));
             }
         }
     }
-    println!("{asked} requests");
-    assert!(broken.is_empty(), "{} of {asked}:\n{}", broken.len(), broken.iter().take(10).cloned().collect::<Vec<_>>().join("\n"));
+    println!("{requested} requests");
+    assert!(broken.is_empty(), "{} of {requested}:\n{}", broken.len(), broken.iter().take(10).cloned().collect::<Vec<_>>().join("\n"));
 }
 
 #[tokio::test]

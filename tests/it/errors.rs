@@ -204,8 +204,8 @@ async fn input_that_does_not_fit_is_refused_with_its_places_and_not_charged() {
     let input = json!({ "n": "three", "list": ["a", 2] });
     let error = host.call_paid("strict", &input, &payment).await.fails(422, "invalid_input", "caller");
     let problems = error["problems"].as_array().unwrap();
-    let places: Vec<_> = problems.iter().filter_map(|problem| problem["pointer"].as_str()).collect();
-    assert!(places.contains(&"/n") && places.contains(&"/list/1"), "{error}");
+    let positions: Vec<_> = problems.iter().filter_map(|problem| problem["pointer"].as_str()).collect();
+    assert!(positions.contains(&"/n") && positions.contains(&"/list/1"), "{error}");
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
     assert_eq!(host.balance(&payer.address).await, 1_000_000);
     host.call_paid("strict", &json!({ "n": 3 }), &payment).await.is(200);
@@ -248,7 +248,7 @@ async fn workers_that_are_killed_from_outside_are_held_against_nobody() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_stops_whoever_calls_it_is_held_for_these_and_for_nobody_else() {
+async fn an_endpoint_that_stops_anyone_who_calls_it_is_held_for_these_and_for_nobody_else() {
     let host =
         host_with(&[js("stuck", 0.0, "export default ({ input }) => input.answer ? 1 : new Promise(() => {});"), js("other", 0.0, ECHO)])
             .await;
@@ -271,7 +271,7 @@ async fn an_endpoint_that_stops_whoever_calls_it_is_held_for_these_and_for_nobod
 }
 
 #[tokio::test]
-async fn an_address_that_asks_too_often_is_told_when_to_come_again() {
+async fn an_address_that_asks_too_often_learns_when_to_come_again() {
     let host = Host::builder().flag("--rate-limit", 2).start().await;
     let answers = join_all((0..12).map(|_| host.get("/ai/endpoints"))).await;
     let limited: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
@@ -284,7 +284,7 @@ async fn an_address_that_asks_too_often_is_told_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_is_told_apart_from_one_that_is_stopped() {
+async fn a_handler_that_fails_is_distinguished_from_one_that_is_stopped() {
     let source = "export default async (req, ctx) => {
         if (req.input.how === 'throw') throw new RangeError('too far');
         if (req.input.how === 'reject') await Promise.reject(new Error('too late'));
@@ -376,14 +376,14 @@ async fn a_browser_may_ask_and_pay_from_another_origin() {
 async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let refuses_with = |args: &[&str], env: &[(&str, &str)]| {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut command = tollhouse();
         command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).envs(env.iter().copied()).current_dir(folder.path());
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         let output = command.output().unwrap();
-        assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));
+        assert!(!output.status.success() && started.elapsed() < Duration::from_secs(20));
         String::from_utf8(output.stderr).unwrap()
     };
     let refuses = |args: &[&str]| refuses_with(args, &[]);
@@ -405,8 +405,8 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     }
     assert!(refuses(&["--listen", "127.0.0.1:0", "--log", "["]).contains("log filter"));
     let mut few = within("sh", &["-c", "ulimit -n 24 && exec \"$0\" serve --listen 127.0.0.1:0"], &tollhouse());
-    let told = String::from_utf8(few.current_dir(folder.path()).output().unwrap().stderr).unwrap();
-    assert!(told.contains("may open 24 files; a host needs 64 at least"), "{told}");
+    let text = String::from_utf8(few.current_dir(folder.path()).output().unwrap().stderr).unwrap();
+    assert!(text.contains("may open 24 files; a host needs 64 at least"), "{text}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     assert!(refuses(&["--listen", &address]).contains(&address));
@@ -457,22 +457,22 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
     ] {
         let (method, path) = path.split_once(' ').unwrap();
         let of_builder = path.starts_with("/ai/builders");
-        let asked = if of_builder { format!("{path}?builderId={builder}&foo=1") } else { format!("{path}?foo=1") };
-        let error = host.manage(method.parse().unwrap(), &asked, &Value::Null).await.fails(400, "invalid_request", "caller");
-        let told = format!("{}{}", error["message"], error["hint"]);
-        assert!(told.contains("`foo`") && told.contains(known), "{path}: {error}");
+        let request = if of_builder { format!("{path}?builderId={builder}&foo=1") } else { format!("{path}?foo=1") };
+        let error = host.manage(method.parse().unwrap(), &request, &Value::Null).await.fails(400, "invalid_request", "caller");
+        let expected = format!("{}{}", error["message"], error["hint"]);
+        assert!(expected.contains("`foo`") && expected.contains(known), "{path}: {error}");
     }
     // A stranger does not learn which query parameters a route takes.
     host.get("/ai/builders/payouts?foo=1").await.fails(401, "unauthorized", "caller");
 }
 
 #[tokio::test]
-async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_told() {
+async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_reported() {
     let empty =
         ["TOLLHOUSE_ADMIN_TOKEN", "TOLLHOUSE_SANDBOX_MEMORY", "TOLLHOUSE_GUARD_ALLOW", "TOLLHOUSE_BASE_URL", "X402_FACILITATOR_URL"];
     let builder = empty.into_iter().fold(Host::builder(), |builder, name| builder.env(name, ""));
     let host = builder.env("TOLLHOUSE_LISTN", "127.0.0.1:1").start().await;
     host.get("/health").await.is(200);
-    let told = host.log();
-    assert!(told.contains("`TOLLHOUSE_LISTN` is in the environment, and is no setting"), "{told}");
+    let reported = host.log();
+    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, and is no setting"), "{reported}");
 }

@@ -31,13 +31,13 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     for n in 0..5 {
         host.call("other-tool", &json!({ "n": n })).await.is(200);
         let answer = host.call("one-tool", &json!({ "n": n })).await.is(200);
-        let told = stream.next().await.unwrap();
+        let response = stream.next().await.unwrap();
         assert_eq!(
-            (told.name.as_str(), &told.data["kind"], &told.data["endpointSlug"]),
+            (response.name.as_str(), &response.data["kind"], &response.data["endpointSlug"]),
             ("event", &json!("call.succeeded"), &json!("one-tool"))
         );
-        assert_eq!((&told.data["id"], &told.data["data"]["receiptId"]), (&json!(told.id), &json!(answer.receipt_id())));
-        ids.push(told.id.unwrap());
+        assert_eq!((&response.data["id"], &response.data["data"]["receiptId"]), (&json!(response.id), &json!(answer.receipt_id())));
+        ids.push(response.id.unwrap());
     }
     drop(stream);
     // Nobody follows the feed yet.
@@ -49,8 +49,8 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
     })
     .await;
     let mut stream = Stream::open(follow(&host, &key, "?kind=call.succeeded").header("last-event-id", &ids[1])).await;
-    for wanted in &ids[2..] {
-        assert_eq!(stream.next().await.unwrap().id.as_ref(), Some(wanted), "nothing twice, nothing left out");
+    for requested in &ids[2..] {
+        assert_eq!(stream.next().await.unwrap().id.as_ref(), Some(requested), "nothing twice, nothing left out");
     }
     let missed = stream.next().await.unwrap();
     assert!(!ids.contains(missed.id.as_ref().unwrap()));
@@ -133,8 +133,8 @@ async fn streams_that_follow_take_places_of_connections() {
     let key = builder(&host, "one-tool").await;
     let mut streams = vec![];
     let refused = loop {
-        let asked = follow(&host, &key, "").header("accept", "text/event-stream").send().await;
-        let Ok(answer) = asked else { break 503 };
+        let request = follow(&host, &key, "").header("accept", "text/event-stream").send().await;
+        let Ok(answer) = request else { break 503 };
         match answer.status().as_u16() {
             200 => streams.push(answer),
             other => break other,

@@ -48,9 +48,9 @@ async fn judged(host: &Host, slug: &str, input: &Value) -> Value {
         .env("NO_PROXY", "127.0.0.1")
         .kill_on_drop(true);
     let output = command.output().await.unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}\n{complained}\n{}", host.log());
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+    let (message, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{message}\n{complained}\n{}", host.log());
+    serde_json::from_str(&message).unwrap_or_else(|error| panic!("{error}: {message}\n{complained}"))
 }
 
 /// Returns a tool whose schemas have definitions, constraints and examples.
@@ -77,25 +77,25 @@ async fn offers_receipts_and_entries_for_directories_hold_for_x402s_own_package(
     for format in ["jws", "eip712"] {
         let host = Host::builder().flag("--offer-format", format).start().await;
         host.publish(&schemed()).await;
-        let told = judged(&host, "schemed", &json!({ "city": "Paris" })).await;
-        assert_eq!(told["version"], "2.27.0");
+        let body = judged(&host, "schemed", &json!({ "city": "Paris" })).await;
+        assert_eq!(body["version"], "2.27.0");
         let by = &host.get("/ai/manifest").await.is(200).json()["receipts"]["offers"];
         let signer = if format == "jws" { &by["kid"] } else { &by["address"] };
         for (part, listed) in [("POST", "/tools/schemed"), ("GET", "/tools/schemed"), ("MCP", "/ai/mcp")] {
-            let part = &told[part];
+            let part = &body[part];
             assert_eq!((&part["format"], &part["by"], &part["listed"]), (&json!(format), signer, &json!(format!("{}{listed}", host.url))));
         }
-        assert_eq!((&told["receipt"]["format"], &told["receipt"]["by"]), (&json!(format), signer));
+        assert_eq!((&body["receipt"]["format"], &body["receipt"]["by"]), (&json!(format), signer));
         assert_eq!(
-            [&told["POST"]["method"], &told["GET"]["method"], &told["MCP"]["toolName"]],
+            [&body["POST"]["method"], &body["GET"]["method"], &body["MCP"]["toolName"]],
             [&json!("POST"), &json!("GET"), &json!("schemed")]
         );
         let sample = json!({ "city": "text", "days": 3 });
-        assert_eq!(told["POST"]["input"], json!({ "type": "http", "method": "POST", "bodyType": "json", "body": sample }));
-        assert_eq!(told["GET"]["input"], json!({ "type": "http", "method": "GET", "queryParams": sample }));
-        assert_eq!(told["MCP"]["input"]["inputSchema"]["required"], json!(["city"]));
+        assert_eq!(body["POST"]["input"], json!({ "type": "http", "method": "POST", "bodyType": "json", "body": sample }));
+        assert_eq!(body["GET"]["input"], json!({ "type": "http", "method": "GET", "queryParams": sample }));
+        assert_eq!(body["MCP"]["input"]["inputSchema"]["required"], json!(["city"]));
         // The record's own signature is still valid.
-        host.verify_receipt(&host.receipt(told["receiptId"].as_str().unwrap()).await).unwrap();
+        host.verify_receipt(&host.receipt(body["receiptId"].as_str().unwrap()).await).unwrap();
     }
 }
 
@@ -157,9 +157,9 @@ async fn an_echo_that_was_changed_is_refused_and_one_of_any_way_to_ask_is_not() 
     let get = host.send(host.request(Method::GET, "/tools/count")).await.is(402).decoded("payment-required");
     let mcp = host.mcp().call("count", json!({}), json!({})).await["structuredContent"].clone();
     assert_eq!(mcp["resource"]["url"], format!("{}/ai/mcp?tools=count", host.url));
-    for told in [&challenge, &get, &mcp] {
-        let mut payment = payer.pay(told);
-        payment.payload["extensions"] = told["extensions"].clone();
+    for reported in [&challenge, &get, &mcp] {
+        let mut payment = payer.pay(reported);
+        payment.payload["extensions"] = reported["extensions"].clone();
         let changed = payment.altered("/extensions/bazaar/info/input/type", json!("ftp"));
         assert_eq!(host.call_paid("count", &json!({}), &changed).await.is(402).json()["error"], "extension_echo_mismatch");
         assert_eq!(host.payment(&payment.id()).await, None);
@@ -242,8 +242,8 @@ async fn an_identifier_that_is_not_of_its_form_is_no_payment() {
         let refused: Answer = host.call_paid("count", &json!({}), &named(&payment, wrong.clone())).await;
         refused.fails(400, "invalid_payment_identifier", "caller");
     }
-    let told = host.mcp().call("count", json!({}), json!({ "x402/payment": named(&payment, "short").payload })).await;
-    assert_eq!(told["_meta"]["tollhouse/error"]["code"], "invalid_payment_identifier", "{told}");
+    let answer = host.mcp().call("count", json!({}), json!({ "x402/payment": named(&payment, "short").payload })).await;
+    assert_eq!(answer["_meta"]["tollhouse/error"]["code"], "invalid_payment_identifier", "{answer}");
     host.call_paid("count", &json!({}), &named(&payment, "x".repeat(16))).await.is(200);
     assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
 }

@@ -12,7 +12,7 @@ async fn with(host: &Host, header: &str, value: &str, method: Method, path: &str
 }
 
 /// Returns a refusal without the request id.
-fn told(answer: &Answer) -> Value {
+fn reported(answer: &Answer) -> Value {
     let mut body = answer.json();
     body["error"].as_object_mut().unwrap().remove("requestId").unwrap();
     body
@@ -34,10 +34,10 @@ async fn a_refusal_does_not_say_what_is_wrong_with_a_credential() {
         missing.fails(401, "unauthorized", "caller");
         for wrong in wrong(token) {
             let answer = with(&host, header, &wrong, Method::GET, path).await.is(401);
-            assert_eq!(told(&answer), told(&missing), "{path} with `{wrong}`");
+            assert_eq!(reported(&answer), reported(&missing), "{path} with `{wrong}`");
         }
         let answer = with(&host, "x-admin-token", "adm_wrong", Method::GET, path).await.is(401);
-        assert_eq!(told(&answer), told(&missing), "{path} with a wrong admin token");
+        assert_eq!(reported(&answer), reported(&missing), "{path} with a wrong admin token");
     }
 }
 
@@ -209,7 +209,7 @@ async fn clients_of_a_trusted_proxy_have_limits_of_their_own() {
 }
 
 #[tokio::test]
-async fn clients_of_a_proxy_that_says_so_in_the_standard_header_have_limits_of_their_own() {
+async fn clients_of_a_proxy_that_reports_it_in_the_standard_header_have_limits_of_their_own() {
     let host = Host::builder()
         .flag("--auth-failures", 1)
         .flag("--trusted-proxies", "127.0.0.0/8")
@@ -226,7 +226,7 @@ async fn clients_of_a_proxy_that_says_so_in_the_standard_header_have_limits_of_t
 
 #[tokio::test]
 async fn untrusted_proxy_is_reported() {
-    const TOLD: &str = "a proxy passes requests on and is not trusted";
+    const REPORTED: &str = "a proxy passes requests on and is not trusted";
     let host = Host::start().await;
     assert_eq!(host.get("/health").await.is(200).json()["warnings"], json!([]));
     for _ in 0..3 {
@@ -235,7 +235,7 @@ async fn untrusted_proxy_is_reported() {
     let warnings = host.get("/health").await.is(200).json()["warnings"].clone();
     assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("proxy_not_trusted"), 1), "{warnings}");
     assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_TRUSTED_PROXIES"), "{warnings}");
-    assert_eq!(host.log().matches(TOLD).count(), 1, "{}", host.log());
+    assert_eq!(host.log().matches(REPORTED).count(), 1, "{}", host.log());
     for trusted in ["", "127.0.0.1"] {
         let how = Host::builder();
         let host = if trusted.is_empty() { how } else { how.flag("--trusted-proxies", trusted) }.start().await;
@@ -252,6 +252,6 @@ async fn untrusted_proxy_is_reported() {
         public.log().contains("listens on loopback and has a public URL").then_some(())
     })
     .await;
-    let told = Host::builder().flag("--trusted-proxies", "here").fails().await;
-    assert!(told.contains("TOLLHOUSE_TRUSTED_PROXIES") && told.contains("`here`"), "{told}");
+    let answer = Host::builder().flag("--trusted-proxies", "here").fails().await;
+    assert!(answer.contains("TOLLHOUSE_TRUSTED_PROXIES") && answer.contains("`here`"), "{answer}");
 }

@@ -42,19 +42,23 @@ pub fn draft(folder: &Path) -> Value {
     draft
 }
 
-fn one_of(wanted: &Value, found: &Value) -> bool {
-    wanted.as_array().map_or(wanted == found, |several| several.contains(found))
+fn one_of(requested: &Value, found: &Value) -> bool {
+    requested.as_array().map_or(requested == found, |several| several.contains(found))
 }
 
 /// Returns a complaint if an answer does not match its case.
 pub fn wrong(case: &Value, reply: &Answer) -> Option<String> {
-    let wanted = case.get("error").or_else(|| case.get("publishError"));
+    let requested = case.get("error").or_else(|| case.get("publishError"));
     let body = serde_json::from_slice(&reply.body).unwrap_or(Value::Null);
-    if let Some(wanted) = wanted {
+    if let Some(requested) = requested {
         let error = &body["error"];
-        let says = wanted["says"].as_str().is_none_or(|part| error["message"].as_str().is_some_and(|message| message.contains(part)));
-        if !says || !one_of(&wanted["code"], &error["code"]) || !one_of(&wanted["fault"], &error["fault"]) || error["charged"] != false {
-            return Some(format!("wanted {wanted}"));
+        let text = requested["says"].as_str().is_none_or(|part| error["message"].as_str().is_some_and(|message| message.contains(part)));
+        if !text
+            || !one_of(&requested["code"], &error["code"])
+            || !one_of(&requested["fault"], &error["fault"])
+            || error["charged"] != false
+        {
+            return Some(format!("wanted {requested}"));
         }
     } else {
         if !one_of(case.get("status").unwrap_or(&json!(200)), &json!(reply.status)) {
@@ -79,9 +83,9 @@ pub fn wrong(case: &Value, reply: &Answer) -> Option<String> {
 
 /// Returns a complaint if an answer was later than its case permits. The limit is tripled, because
 /// shared machines are slower.
-fn late(case: &Value, took: Duration) -> Option<String> {
+fn is_late(case: &Value, elapsed: Duration) -> Option<String> {
     let bound = case["within_ms"].as_u64().map(Duration::from_millis);
-    bound.is_some_and(|bound| took > bound * 3).then(|| format!("took {} ms", took.as_millis()))
+    bound.is_some_and(|bound| elapsed > bound * 3).then(|| format!("took {} ms", elapsed.as_millis()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,7 +97,7 @@ async fn shipped_tools_do_what_their_cases_say() {
     for folder in folders("tools") {
         let name = folder.file_name().unwrap().to_string_lossy().into_owned();
         let draft = draft(&folder);
-        let began = Instant::now();
+        let started = Instant::now();
         let created = host.manage(Method::POST, "/ai/endpoints/create", &draft).await;
         let cases = jsonc(&folder.join("cases.jsonc"));
         let mut recorded = false;
@@ -105,16 +109,16 @@ async fn shipped_tools_do_what_their_cases_say() {
                 continue;
             }
             ran += 1;
-            let (reply, took) = if created.status == 200 {
-                let began = Instant::now();
+            let (reply, elapsed) = if created.status == 200 {
+                let started = Instant::now();
                 let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
                 let path = format!("/tools/{}", draft["slug"].as_str().unwrap());
                 let request = host.request(Method::POST, &path).header("x-developer-credit", &credit);
-                (host.send(request.header("content-type", "application/json").body(text)).await, began.elapsed())
+                (host.send(request.header("content-type", "application/json").body(text)).await, started.elapsed())
             } else {
-                (created.clone(), began.elapsed())
+                (created.clone(), started.elapsed())
             };
-            if let Some(wrong) = wrong(case, &reply).or_else(|| late(case, took)) {
+            if let Some(wrong) = wrong(case, &reply).or_else(|| is_late(case, elapsed)) {
                 let text: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
                 failures.push(format!("tools/{name}: {}: {wrong}\n    {} {text}", case["name"], reply.status));
             }

@@ -71,8 +71,8 @@ async fn a_builder_vouches_for_uploads_and_an_admin_need_not() {
         "attestation_required",
         "caller",
     );
-    let kept = patch(&host, &key, "vouched", json!({ "title": "New" })).await.is(200).json()["endpoint"].clone();
-    assert_eq!(kept["contentSafety"]["attestedAt"], made["contentSafety"]["attestedAt"]);
+    let stored = patch(&host, &key, "vouched", json!({ "title": "New" })).await.is(200).json()["endpoint"].clone();
+    assert_eq!(stored["contentSafety"]["attestedAt"], made["contentSafety"]["attestedAt"]);
 
     host.publish(&js("platform", 0.0, ECHO)).await;
     assert_eq!(host.get("/ai/endpoints/platform").await.json()["endpoint"]["contentSafety"], Value::Null);
@@ -119,8 +119,8 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
 
     // A new host needs an approval, a removed one is removed at once, and the others stay.
     let hosts = json!({ "allowedHosts": ["c.example.net", "api.example.com"] });
-    let asked = patch(&host, &key, "asks", hosts).await.is(200).json()["endpoint"].clone();
-    assert_eq!((&asked["allowedHosts"], &asked["requestedHosts"]), (&json!(["api.example.com"]), &json!(["c.example.net"])));
+    let request = patch(&host, &key, "asks", hosts).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&request["allowedHosts"], &request["requestedHosts"]), (&json!(["api.example.com"]), &json!(["c.example.net"])));
     let rejected =
         decide(&host, "asks", json!({ "decision": "reject", "reason": "not that one" })).await.is(200).json()["endpoint"].clone();
     assert_eq!((&rejected["allowedHosts"], &rejected["requestedHosts"]), (&json!(["api.example.com"]), &json!([])));
@@ -132,9 +132,9 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
     // A capability that was given up must be requested again.
     let again = patch(&host, &key, "asks", json!({ "capabilities": { "kv": true, "files": true } })).await.is(200).json();
     assert_eq!(names(&again["endpoint"]["requestedCapabilities"]), ["files"]);
-    let told: Vec<_> = kinds(&host, &key).await.into_iter().filter(|kind| !kind.starts_with("call.")).collect();
+    let listed: Vec<_> = kinds(&host, &key).await.into_iter().filter(|kind| !kind.starts_with("call.")).collect();
     assert_eq!(
-        told,
+        listed,
         [
             "endpoint.created",
             "endpoint.reviewed",
@@ -182,8 +182,8 @@ async fn what_an_admin_took_back_its_builder_does_not_take_again() {
     for capabilities in [json!({}), json!({ "kv": true, "logs": true })] {
         patch(&host, &key, "again", json!({ "capabilities": capabilities })).await.is(200);
     }
-    let asked = at(&host, &key, "again").await;
-    assert_eq!((names(&asked["capabilities"]), names(&asked["requestedCapabilities"])), (vec!["logs"], vec!["kv"]));
+    let request = at(&host, &key, "again").await;
+    assert_eq!((names(&request["capabilities"]), names(&request["requestedCapabilities"])), (vec!["logs"], vec!["kv"]));
     host.call("again", &json!({})).await.fails(502, "handler_failed", "tool");
     // The policy grants kv to builders. But an admin revoked it here, so only an admin can grant it
     // again.

@@ -33,10 +33,10 @@ pub use self::{
     answer::{Answer, Event},
     chain::Chain,
     erratic::Erratic,
-    facilitator::{Facilitator, Said, Settles},
-    gateway::{Gateway, Odd},
+    facilitator::{Facilitator, FacilitatorAnswer, SettleMode},
+    gateway::{Gateway, GatewayFault},
     host::{Host, HostBuilder, PAY_TO, micros, tollhouse, within},
-    lossy::{Loses, Lossy},
+    lossy::{LossMode, LossyFacilitator},
     mcp::{Mcp, Replied},
     payer::Payer,
     payment::Payment,
@@ -61,19 +61,19 @@ pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
 }
 
 /// Returns the number of rounds in the variable, which the long forms of `cargo xtask` set.
-pub fn rounds_asked(name: &str) -> Option<usize> {
+pub fn rounds_requested(name: &str) -> Option<usize> {
     #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
     std::env::var(name).ok().map(|rounds| rounds.parse().unwrap())
 }
 
 /// Repeats `ask` until it returns an answer. Panics if there is none within `patience`.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, patience: Duration, mut ask: impl FnMut() -> F) -> T {
-    let begun = std::time::Instant::now();
+pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, timeout: Duration, mut ask: impl FnMut() -> F) -> T {
+    let started = std::time::Instant::now();
     loop {
         if let Some(answer) = ask().await {
             return answer;
         }
-        assert!(begun.elapsed() < patience, "not within {patience:?}: {what}");
+        assert!(started.elapsed() < timeout, "not within {timeout:?}: {what}");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
 }

@@ -47,7 +47,7 @@ const SPARES: usize = 2;
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The same on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Wall time limit for fixtures that set none, when times are not checked. It is long, so that
 /// other limits end them.
@@ -96,7 +96,7 @@ async fn hostile_handlers_end_as_their_cases_say() {
     let how = how.flag("--guard-allow", &server).flag("--address-cpu-percent", 0).flag("--sandbox-spares", SPARES).flag("--log", "warn");
     let host = how.start().await;
     let control = Control::publish(&host).await;
-    let scene = Scene {
+    let fixture = Scene {
         host,
         server,
         control,
@@ -105,44 +105,44 @@ async fn hostile_handlers_end_as_their_cases_say() {
         latest: Mutex::default(),
         failures: Mutex::default(),
     };
-    scene.control.answers(&scene.host).await;
-    eventually("its spares are ready", PATIENCE, async || {
-        (scene.host.get("/health").await.json()["sandbox"]["spares"] == SPARES).then_some(())
+    fixture.control.answers(&fixture.host).await;
+    eventually("its spares are ready", TIMEOUT, async || {
+        (fixture.host.get("/health").await.json()["sandbox"]["spares"] == SPARES).then_some(())
     })
     .await;
-    let before = Held::by(&scene.host);
+    let before = HeldResources::by(&fixture.host);
     let peak = AtomicU64::default();
     for _ in 0..rounds.unwrap_or(1) {
         tokio::select! {
-            () = scene.run_all() => {}
-            () = watch(&scene.host, &peak) => unreachable!("it goes on"),
+            () = fixture.run_all() => {}
+            () = watch(&fixture.host, &peak) => unreachable!("it goes on"),
         }
     }
-    let (failures, latest) = (scene.failures.into_inner().unwrap(), scene.latest.into_inner().unwrap());
-    let ran = scene.ran.into_inner();
+    let (failures, latest) = (fixture.failures.into_inner().unwrap(), fixture.latest.into_inner().unwrap());
+    let ran = fixture.ran.into_inner();
     println!("{} ms beyond its limit took {} at most", latest.0.as_millis(), latest.1);
     assert!(failures.is_empty(), "{} of {ran} cases:\n{}", failures.len(), failures.join("\n"));
-    let most = peak.into_inner();
-    let memory = format!("the host held {} MiB before, {} at most", before.resident >> 20, most >> 20);
-    println!("{ran} cases, {} answers of the control; {memory}", scene.control.asked());
-    assert!(most < before.resident + RESIDENT, "{memory}");
-    let host = scene.host;
+    let max = peak.into_inner();
+    let memory = format!("the host held {} MiB before, {} at most", before.resident >> 20, max >> 20);
+    println!("{ran} cases, {} answers of the control; {memory}", fixture.control.asked());
+    assert!(max < before.resident + RESIDENT, "{memory}");
+    let host = fixture.host;
     // A used worker ends after a minute without work.
     eventually("no process and no descriptor is left", Duration::from_secs(180), async || {
-        let now = Held::by(&host);
+        let now = HeldResources::by(&host);
         (now.processes <= before.processes && now.descriptors <= before.descriptors + 2).then_some(())
     })
     .await;
 }
 
 /// The resources that a host uses.
-struct Held {
+struct HeldResources {
     resident: u64,
     processes: usize,
     descriptors: usize,
 }
 
-impl Held {
+impl HeldResources {
     fn by(host: &Host) -> Self {
         Self { resident: host.resident(), processes: host.processes(), descriptors: host.descriptors() }
     }
@@ -159,8 +159,8 @@ async fn watch(host: &Host, peak: &AtomicU64) {
 impl Scene {
     async fn run_all(&self) {
         let lanes = if self.strict { 1 } else { LANES };
-        let left = Mutex::new(folders("hostile").into_iter());
-        let next = || left.lock().unwrap().next();
+        let remaining = Mutex::new(folders("hostile").into_iter());
+        let next = || remaining.lock().unwrap().next();
         join_all((0..lanes).map(async |lane| {
             let client = shares::at(u8::try_from(2 + lane).unwrap());
             while let Some(folder) = next() {
@@ -183,9 +183,9 @@ impl Scene {
         let (name, credit) = (folder.file_name().unwrap().to_string_lossy().into_owned(), self.host.mint(1.0).await);
         let fixture = Fixture { name, draft: &draft, created, creating, client, credit };
         for case in self.filled(jsonc(&folder.join("cases.jsonc"))).as_array().unwrap() {
-            let told = fixture.meets(case, self).await;
+            let answer = fixture.meets(case, self).await;
             self.ran.fetch_add(1, Ordering::Relaxed);
-            self.failures.lock().unwrap().extend(told);
+            self.failures.lock().unwrap().extend(answer);
             self.control.answers(&self.host).await;
         }
         self.host.manage(Method::DELETE, &format!("/ai/endpoints/{slug}"), &json!({})).await;
@@ -195,9 +195,9 @@ impl Scene {
     /// loading was stopped too often, tries again.
     async fn publish(&self, draft: &Value) -> (Answer, Duration) {
         loop {
-            let began = Instant::now();
+            let started = Instant::now();
             let created = self.host.manage(Method::POST, "/ai/endpoints/create", draft).await;
-            let creating = began.elapsed();
+            let creating = started.elapsed();
             match created.header("retry-after").filter(|_| created.status == 503) {
                 Some(seconds) => tokio::time::sleep(Duration::from_secs(seconds.parse().unwrap())).await,
                 None => return (created, creating),
@@ -222,14 +222,14 @@ impl Scene {
 
 impl Fixture<'_> {
     /// Returns a complaint if a case ended wrongly.
-    async fn meets(&self, case: &Value, scene: &Scene) -> Option<String> {
-        let before = scene.host.credit_balance(&self.credit).await;
-        let (reply, took) =
-            if self.created.status == 200 { self.called(case, &scene.host).await } else { (self.created.clone(), self.creating) };
-        let charged = before - scene.host.credit_balance(&self.credit).await;
-        let wrong = wrong(&patient(case, scene.strict), &reply)
+    async fn meets(&self, case: &Value, fixture: &Scene) -> Option<String> {
+        let before = fixture.host.credit_balance(&self.credit).await;
+        let (reply, elapsed) =
+            if self.created.status == 200 { self.called(case, &fixture.host).await } else { (self.created.clone(), self.creating) };
+        let charged = before - fixture.host.credit_balance(&self.credit).await;
+        let wrong = wrong(&patient(case, fixture.strict), &reply)
             .or_else(|| wrongly_charged(&reply, charged))
-            .or_else(|| self.late(case, took, scene))?;
+            .or_else(|| self.is_late(case, elapsed, fixture))?;
         let text: String = String::from_utf8_lossy(&reply.body).chars().take(400).collect();
         Some(format!("{}: {}: {wrong}\n    {} {text}", self.name, case["name"], reply.status))
     }
@@ -238,29 +238,29 @@ impl Fixture<'_> {
         let text = case["inputText"].as_str().map_or_else(|| case["input"].to_string(), str::to_owned);
         let request = self.client.post(format!("{}/tools/{}", host.url, self.draft["slug"].as_str().unwrap()));
         let request = request.header("x-developer-credit", &self.credit).header("content-type", "application/json").body(text);
-        let began = Instant::now();
-        (host.send(request).await, began.elapsed())
+        let started = Instant::now();
+        (host.send(request).await, started.elapsed())
     }
 
     /// Returns a complaint if a case ended later than its limits permit: those of the endpoint, and
     /// its own.
-    fn late(&self, case: &Value, took: Duration, scene: &Scene) -> Option<String> {
+    fn is_late(&self, case: &Value, elapsed: Duration, fixture: &Scene) -> Option<String> {
         let limit = |name: &str, default: u64| Duration::from_millis(self.draft["limits"][name].as_u64().unwrap_or(default));
         let defaults = Limits::default();
         let by_limit = match case.get("error") {
             _ if self.created.status != 200 => limit("loadWallMs", defaults.load_wall_ms),
             // On a busy machine, a call may use its whole wall time before it reaches its processor
             // time.
-            Some(error) if scene.strict && error["code"] == "cpu_time_exceeded" => limit("cpuMs", defaults.cpu_ms),
+            Some(error) if fixture.strict && error["code"] == "cpu_time_exceeded" => limit("cpuMs", defaults.cpu_ms),
             _ => limit("wallMs", defaults.wall_ms),
         };
         let own = case["within_ms"].as_u64().map_or(Duration::MAX, Duration::from_millis);
-        let mut latest = scene.latest.lock().unwrap();
-        if took.saturating_sub(by_limit) > latest.0 {
-            *latest = (took - by_limit, format!("{}: {}", self.name, case["name"]));
+        let mut latest = fixture.latest.lock().unwrap();
+        if elapsed.saturating_sub(by_limit) > latest.0 {
+            *latest = (elapsed - by_limit, format!("{}: {}", self.name, case["name"]));
         }
-        let most = if scene.strict { own.min(by_limit + GRACE) } else { by_limit + PATIENCE };
-        (took > most).then(|| format!("took {} ms of {}", took.as_millis(), most.as_millis()))
+        let max = if fixture.strict { own.min(by_limit + GRACE) } else { by_limit + TIMEOUT };
+        (elapsed > max).then(|| format!("took {} ms of {}", elapsed.as_millis(), max.as_millis()))
     }
 }
 

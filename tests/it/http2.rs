@@ -16,7 +16,7 @@ use crate::harness::{
 
 const SECONDS: Duration = Duration::from_secs(20);
 /// Maximum duration of a flood that the host must end.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_LEN: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const PRIORITY: u8 = 2;
@@ -76,9 +76,9 @@ async fn frames_without_requests_close_their_connections() {
         raw.begin_http2(&[]).await;
         raw.send(first.bytes()).await;
         let many = flood.bytes().repeat(64);
-        let begun = Instant::now();
-        while begun.elapsed() < LONGEST && raw.try_send(&many, SECONDS).await {}
-        assert!(begun.elapsed() < LONGEST, "{what}: the connection is closed");
+        let started = Instant::now();
+        while started.elapsed() < MAX_LEN && raw.try_send(&many, SECONDS).await {}
+        assert!(started.elapsed() < MAX_LEN, "{what}: the connection is closed");
     }
     host.get("/health/live").await.is(200);
 }
@@ -118,10 +118,10 @@ async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
     raw.begin_http2(&[]).await;
     // Makes room for all answers on the connection.
     raw.send(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 30).to_be_bytes()).bytes()).await;
-    let begun = Instant::now();
+    let started = Instant::now();
     'asking: for n in (0..u32::MAX).step_by(20) {
         let requests = (n..n + 20).map(|n| request(2 * n + 1).bytes());
-        if begun.elapsed() > LONGEST || !raw.try_send(&requests.collect::<Vec<_>>().concat(), SECONDS).await {
+        if started.elapsed() > MAX_LEN || !raw.try_send(&requests.collect::<Vec<_>>().concat(), SECONDS).await {
             break;
         }
         // The client reads the answers, so that there is no other reason to close the connection.
@@ -131,7 +131,7 @@ async fn ask_on(host: &Host, request: impl Fn(u32) -> Frame) -> Duration {
             }
         }
     }
-    begun.elapsed()
+    started.elapsed()
 }
 
 /// One byte on the wire can be a field in memory. Rejections once cost as much as answers and earned as much.
@@ -145,16 +145,16 @@ async fn requests_that_are_refused_close_their_connections() {
     for (what, request) in kinds {
         let before = closed(&host, "frames").await;
         let went_on = ask_on(&host, request).await;
-        assert!(went_on < LONGEST, "{what} over HTTP/2: the connection is closed");
+        assert!(went_on < MAX_LEN, "{what} over HTTP/2: the connection is closed");
         assert!(closed(&host, "frames").await > before, "{what} over HTTP/2");
     }
     // The same over HTTP/1, which has no frames.
     let before = closed(&host, "frames").await;
     let mut raw = Raw::open_from(&host, ELSEWHERE).await;
-    let begun = Instant::now();
+    let started = Instant::now();
     let requests = "GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(20);
-    while begun.elapsed() < LONGEST && raw.try_send(requests.as_bytes(), SECONDS).await {}
-    assert!(begun.elapsed() < LONGEST, "the connection is closed");
+    while started.elapsed() < MAX_LEN && raw.try_send(requests.as_bytes(), SECONDS).await {}
+    assert!(started.elapsed() < MAX_LEN, "the connection is closed");
     raw.rest().await;
     assert!(closed(&host, "frames").await > before, "over HTTP/1");
 }
@@ -253,7 +253,7 @@ async fn short_bodies_that_follow_at_once_are_discarded_without_resets() {
 
 /// Bodies of requests that were answered long ago, or never began.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn floods_of_late_bodies_close_their_connections() {
+async fn floods_recently_bodies_close_their_connections() {
     const NEWEST: u32 = 201;
     let stranger = Host::builder().flag("--http2-overhead-frames", 10);
     let proxy = Host::builder().flag("--trusted-proxies", "127.0.0.0/8");
@@ -265,10 +265,10 @@ async fn floods_of_late_bodies_close_their_connections() {
             raw.send(Frame::post(NEWEST, "/tools/missing").bytes()).await;
             each_gets(&mut raw, RST_STREAM, &[NEWEST]).await;
             let many = (first..=NEWEST).step_by(2).flat_map(|stream| frame(DATA, 0, stream, &[b' '; 100]).bytes()).collect::<Vec<_>>();
-            let begun = Instant::now();
+            let started = Instant::now();
             // The client does not read the resets. Either the frames are too many, or they exceed the window.
-            while begun.elapsed() < LONGEST && raw.try_send(&many, SECONDS).await {}
-            assert!(begun.elapsed() < LONGEST, "{what}: the connection is closed");
+            while started.elapsed() < MAX_LEN && raw.try_send(&many, SECONDS).await {}
+            assert!(started.elapsed() < MAX_LEN, "{what}: the connection is closed");
         }
     }
 }
@@ -286,8 +286,8 @@ async fn heads_whose_bodies_do_not_come_count_as_bodies_in_memory() {
     for n in 0..90 {
         raw.send(with_fields(Frame::post(2 * n + 1, "/tools/echo"), 90).bytes()).await;
     }
-    let most = eventually("heads are counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > HELD / 2) }).await;
-    assert!(most <= HELD, "{most}");
+    let max = eventually("heads are counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > HELD / 2) }).await;
+    assert!(max <= HELD, "{max}");
     assert!(raw.frame_of(HEADERS).await.is_some(), "those for which there is no room are refused");
     host.get("/health/live").await.is(200);
     drop(raw);
@@ -365,20 +365,20 @@ async fn answers_that_nobody_takes_hold_no_more_than_the_memory_for_answers() {
     host.call("big", &json!({})).await.is(200);
     let before = host.resident();
     let hoards = join_all((0..CONNECTIONS).map(|_| hoard(&host, ELSEWHERE, "/tools/big", 40))).await;
-    let mut most = eventually("the address has its share", SECONDS, || async {
+    let mut max = eventually("the address has its share", SECONDS, || async {
         let held = held(&host).await;
         (held > OF_ADDRESS / 2).then_some(held)
     })
     .await;
     for _ in 0..20 {
-        most = most.max(held(&host).await);
+        max = max.max(held(&host).await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // Refusals are not within the share. Each one needs memory like an answer without a body.
     let refusals = u64::from(CONNECTIONS) * 40 * (9 << 10);
-    assert!(most <= OF_ADDRESS + refusals, "{most} bytes are held");
+    assert!(max <= OF_ADDRESS + refusals, "{max} bytes are held");
     let grown = host.resident().saturating_sub(before);
-    println!("240 answers of 1 MB asked for: {} KiB held, {} MiB more resident", most >> 10, grown >> 20);
+    println!("240 answers of 1 MB asked for: {} KiB held, {} MiB more resident", max >> 10, grown >> 20);
     // Data on the way from workers count too, and there are more of them on a busy machine.
     assert!(grown < 200 << 20, "the process has grown by {grown} bytes");
     // Another address has its own share, and gets long answers.
@@ -400,10 +400,10 @@ async fn an_address_that_reads_nothing_asks_for_nothing_more() {
         head.starts_with("http/1.1 503").then_some((head, body))
     })
     .await;
-    let told: Value = serde_json::from_str(&refused.1).unwrap();
+    let reported: Value = serde_json::from_str(&refused.1).unwrap();
     assert!(refused.0.contains("retry-after: 1"), "{}", refused.0);
-    assert_eq!((&told["error"]["code"], &told["error"]["charged"]), (&json!("busy"), &json!(false)));
-    assert!(told["error"]["message"].as_str().unwrap().contains("1048576 bytes"), "{told}");
+    assert_eq!((&reported["error"]["code"], &reported["error"]["charged"]), (&json!("busy"), &json!(false)));
+    assert!(reported["error"]["message"].as_str().unwrap().contains("1048576 bytes"), "{reported}");
     host.get("/health/live").await.is(200);
     drop(hoards);
     eventually("it may ask again", SECONDS, || async {
@@ -425,7 +425,7 @@ async fn a_paid_answer_goes_out_whatever_strangers_hold() {
     let credit = host.mint(1.0).await;
     host.call_credit("paid", &json!({}), &credit).await.is(200);
     let hoards = join_all((0..2).map(|_| hoard(&host, ELSEWHERE, "/tools/free", 7))).await;
-    let refused = eventually("the memory for answers is full", LONGEST, || async {
+    let refused = eventually("the memory for answers is full", MAX_LEN, || async {
         let answer = host.call("free", &json!({})).await;
         (answer.status == 503).then_some(answer)
     })

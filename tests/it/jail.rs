@@ -7,17 +7,17 @@ use tollhouse_protocol::{JailLayer, Tier};
 use crate::harness::{Host, eventually, tollhouse, within};
 
 #[test]
-fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
+fn doctor_reports_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
     let doctor = tollhouse().args(["doctor", "--json"]).output().unwrap();
     assert!(doctor.status.success(), "{doctor:?}");
-    let told: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let reported: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let findings =
-        told["findings"].as_array().unwrap().iter().filter(|found| found["of"].as_str().is_some_and(|of| of.ends_with(", jail")));
+        reported["findings"].as_array().unwrap().iter().filter(|found| found["of"].as_str().is_some_and(|of| of.ends_with(", jail")));
     let findings: Vec<_> = findings.collect();
     // The configured tier is not named in its finding.
     let other = format!(", tier {}, jail", Tier::Jitless);
     let of_other = findings.iter().filter(|found| found["of"].as_str().unwrap().ends_with(&other)).count();
-    assert!(of_other > 0 && findings.len() == 2 * of_other, "{told}");
+    assert!(of_other > 0 && findings.len() == 2 * of_other, "{reported}");
     for found in findings {
         let text = found["text"].as_str().unwrap();
         let words: Vec<_> = text.split([' ', ':', ',']).collect();
@@ -28,14 +28,15 @@ fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
         let lacking = text.split_once("   ").map(|(_, lacking)| lacking).unwrap_or_default();
         let remedies: Vec<_> = found["remedies"].as_array().unwrap().iter().map(|remedy| remedy.as_str().unwrap()).collect();
         for layer in JailLayer::ALL.map(|layer| layer.to_string()) {
-            let told = remedies.iter().filter(|remedy| remedy.split_once(": ").is_some_and(|(of, _)| of.split(", ").any(|of| of == layer)));
-            assert_eq!(told.count(), usize::from(lacking.split([' ', ':', ',']).any(|word| word == layer)), "{layer}: {found}");
+            let reported =
+                remedies.iter().filter(|remedy| remedy.split_once(": ").is_some_and(|(of, _)| of.split(", ").any(|of| of == layer)));
+            assert_eq!(reported.count(), usize::from(lacking.split([' ', ':', ',']).any(|word| word == layer)), "{layer}: {found}");
         }
     }
 }
 
 #[tokio::test]
-async fn health_tells_each_layer_as_in_force_or_with_what_refused_it() {
+async fn health_reports_each_layer_as_in_force_or_with_what_refused_it() {
     let host = Host::start().await;
     let sandbox = eventually("a worker has told of its jail", Duration::from_secs(60), || async {
         let sandbox = host.get("/health").await.is(200).json()["sandbox"].clone();
@@ -45,11 +46,11 @@ async fn health_tells_each_layer_as_in_force_or_with_what_refused_it() {
     let of = |list: &str| sandbox[list].as_array().unwrap().clone();
     let refused = of("jailRefused");
     assert!(refused.iter().all(|row| row["errno"].as_i64().is_some_and(|errno| errno > 0) && row["error"].is_string()), "{refused:?}");
-    let told = of("jail").into_iter().chain(refused.iter().map(|row| row["layer"].clone()));
-    let mut told: BTreeSet<_> = told.map(|layer| layer.as_str().unwrap().to_owned()).collect();
+    let reported = of("jail").into_iter().chain(refused.iter().map(|row| row["layer"].clone()));
+    let mut reported: BTreeSet<_> = reported.map(|layer| layer.as_str().unwrap().to_owned()).collect();
     // The default tier on V8 does not have this layer.
-    told.insert(JailLayer::NoExec.to_string());
-    assert_eq!(told, JailLayer::ALL.map(|layer| layer.to_string()).into());
+    reported.insert(JailLayer::NoExec.to_string());
+    assert_eq!(reported, JailLayer::ALL.map(|layer| layer.to_string()).into());
     let [tier] = &sandbox["tiers"].as_array().unwrap()[..] else { panic!("one tier is in use: {sandbox}") };
     assert_eq!(
         (&tier["tier"], &tier["jail"], &tier["jailRefused"]),
@@ -66,8 +67,8 @@ fn host_does_not_start_without_a_layer_that_is_named() {
         host
     };
     let unknown = start("seccomp,walls").output().unwrap();
-    let said = String::from_utf8_lossy(&unknown.stderr);
-    assert!(!unknown.status.success() && said.contains("`walls` is no layer of the jail"), "{said}");
+    let text = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success() && text.contains("`walls` is no layer of the jail"), "{text}");
 
     // Neither a normal user nor root without this capability can run workers as separate users.
     let mut host = start("own_user");
@@ -75,6 +76,6 @@ fn host_does_not_start_without_a_layer_that_is_named() {
         host = within("setpriv", &["--bounding-set=-setuid", "--"], &host);
     }
     let refused = host.output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && said.contains("lacks own_user: Operation not permitted"), "{said}");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("lacks own_user: Operation not permitted"), "{text}");
 }

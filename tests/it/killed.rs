@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::{
     crash::{ASKED, READY_WITHIN},
-    harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random, rounds_asked},
+    harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random, rounds_requested},
 };
 
 /// Default number of kills during paid calls. The number of kills during starts is the same.
 const ROUNDS: usize = 5;
 const PAYERS: usize = 16;
 /// Maximum time from the first paid calls to the kill.
-const LONGEST_MS: u64 = 600;
+const MAX_MS: u64 = 600;
 
 /// Remembers each run of a payment, and returns different answers.
 const TOOL: &str = "export default async (req, ctx) => {
@@ -71,28 +71,28 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let (_, owner) = host.register("Owner").await;
     host.as_builder(&owner, Method::POST, "/ai/endpoints/create", &js("pay", 0.001, TOOL)).await.is(200);
     let challenge = host.challenge("pay").await;
-    let mut scene = Scene { host, owner, facilitator, challenge };
+    let mut fixture = Scene { host, owner, facilitator, challenge };
     let payers: Vec<_> = (0..PAYERS).map(|_| Payer::new()).collect();
 
-    let asked = rounds_asked(ASKED);
-    let rounds = asked.map_or(ROUNDS, |kills| kills.div_ceil(2));
+    let request = rounds_requested(ASKED);
+    let rounds = request.map_or(ROUNDS, |kills| kills.div_ceil(2));
     let (mut sum, mut slowest, mut known) = (Sum::default(), Duration::ZERO, Vec::new());
     for round in 0..rounds {
-        scene.facilitator.be_calm(false);
-        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
-        let sent = pay_until_killed(&mut scene, &payers, &known, &mut random, round, wait).await;
-        let start = random.u64(..u64::try_from(slowest.as_millis()).unwrap().clamp(50, LONGEST_MS));
-        scene.host.restart_and_kill(Duration::from_millis(start)).await;
-        let begun = Instant::now();
-        scene.host.restart().await;
-        slowest = slowest.max(begun.elapsed());
-        scene.facilitator.be_calm(true);
+        fixture.facilitator.be_calm(false);
+        let wait = Duration::from_millis(random.u64(..MAX_MS));
+        let sent = pay_until_killed(&mut fixture, &payers, &known, &mut random, round, wait).await;
+        let start = random.u64(..u64::try_from(slowest.as_millis()).unwrap().clamp(50, MAX_MS));
+        fixture.host.restart_and_kill(Duration::from_millis(start)).await;
+        let started = Instant::now();
+        fixture.host.restart().await;
+        slowest = slowest.max(started.elapsed());
+        fixture.facilitator.be_calm(true);
         eventually("what was open is resolved", Duration::from_secs(120), async || {
-            (scene.host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
+            (fixture.host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
         .await;
         for some in sent.chunks(PAYERS) {
-            join_all(some.iter().map(|sent| scene.look_back(sent))).await.into_iter().for_each(|one| sum.add(&one));
+            join_all(some.iter().map(|sent| fixture.look_back(sent))).await.into_iter().for_each(|one| sum.add(&one));
         }
         known = sent;
     }
@@ -102,9 +102,9 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let Sum { sent, settled, acknowledged, again } = sum;
     println!("{} kills, half of them at start: {sent} payments sent, {settled} settled, {acknowledged} acknowledged before", rounds * 2);
     println!("{again} released, each paid with again; ready again within {} ms", slowest.as_millis());
-    assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
+    assert!(request.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
     // If there are few kills, all of them may come before any payment.
-    assert!(asked.is_none() || acknowledged > 0 && settled > acknowledged, "no kill cut a settlement off");
+    assert!(request.is_none() || acknowledged > 0 && settled > acknowledged, "no kill cut a settlement off");
 }
 
 impl Sum {
@@ -119,23 +119,23 @@ impl Sum {
 /// Lets every payer send new payments, some of them twice at once, and payments of the previous
 /// round, until the host is killed.
 async fn pay_until_killed(
-    scene: &mut Scene,
+    fixture: &mut Scene,
     payers: &[Payer],
     known: &[Sent],
     random: &mut fastrand::Rng,
     round: usize,
     wait: Duration,
 ) -> Vec<Sent> {
-    let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (removed, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     // The random actions of each payer, and the earlier payments that it repeats.
     let which = known.len().max(1);
     let chances: Vec<Vec<_>> = payers.iter().map(|_| (0..100).map(|_| (random.u64(..10), random.usize(..which))).collect()).collect();
-    let Scene { host, challenge, .. } = &*scene;
+    let Scene { host, challenge, .. } = &*fixture;
     let paying = join_all(payers.iter().zip(chances).enumerate().map(|(number, (payer, chances))| {
-        let (gone, sent) = (&gone, &sent);
+        let (removed, sent) = (&removed, &sent);
         async move {
             for n in 0.. {
-                if gone.load(Ordering::SeqCst) {
+                if removed.load(Ordering::SeqCst) {
                     return;
                 }
                 let (chance, which) = chances[n % chances.len()];
@@ -155,10 +155,10 @@ async fn pay_until_killed(
     let killing = async {
         tokio::time::sleep(wait).await;
         host.cut_power();
-        gone.store(true, Ordering::SeqCst);
+        removed.store(true, Ordering::SeqCst);
     };
     tokio::join!(paying, killing);
-    scene.host.kill9();
+    fixture.host.kill9();
     sent.into_inner().unwrap()
 }
 

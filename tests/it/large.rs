@@ -15,7 +15,7 @@ pub const LARGE: &str = "export default async (req, ctx) => {
 };";
 
 #[tokio::test]
-async fn a_large_answer_outlives_a_restart_and_one_that_is_lost_is_told_and_not_sold_again() {
+async fn a_large_answer_survives_a_restart_and_a_lost_one_is_not_sold_again() {
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
     host.publish(&js("large", 0.01, LARGE)).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -42,7 +42,7 @@ async fn a_large_answer_outlives_a_restart_and_one_that_is_lost_is_told_and_not_
 
 /// The source is stored as an object, because it is long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can_be_held_back() {
+async fn a_tool_with_unreadable_source_is_refused_before_payment() {
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
     let lines = (0..2_000).map(|n| format!("// line {n}\n")).collect::<String>();
     host.publish(&js("long", 0.01, &format!("{lines}export default () => ({{ read: true }});"))).await;
@@ -53,8 +53,8 @@ async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("long").await);
     host.restart().await;
-    let beside = host.folder().join("beside");
-    fs::rename(&files, &beside).unwrap();
+    let alongside = host.folder().join("beside");
+    fs::rename(&files, &alongside).unwrap();
     fs::write(&files, "no folder").unwrap();
     host.call("long", &json!({})).await.fails(503, "store_unavailable", "host");
     host.call_paid("long", &json!({}), &payment).await.fails(503, "store_unavailable", "host");
@@ -62,8 +62,8 @@ async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can
     host.call("short", &json!({})).await.is(200);
     for decision in ["takedown", "restore"] {
         host.manage(Method::POST, "/ai/admin/reviews/long", &json!({ "decision": decision })).await.is(200);
-        let told = host.call("long", &json!({})).await;
-        assert_ne!(told.status, 402, "{told:?}");
+        let body = host.call("long", &json!({})).await;
+        assert_ne!(body.status, 402, "{body:?}");
     }
     for status in ["paused", "active"] {
         host.change("long", &json!({ "status": status })).await;
@@ -73,13 +73,13 @@ async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can
     }
     host.manage(Method::DELETE, "/ai/endpoints/gone", &json!(null)).await.is(200);
     fs::remove_file(&files).unwrap();
-    fs::rename(&beside, &files).unwrap();
+    fs::rename(&alongside, &files).unwrap();
     assert_eq!(host.call_paid("long", &json!({}), &payment).await.is(200).json(), json!({ "read": true }));
     host.kill9();
     let check = |data: &std::path::Path| tollhouse().args(["store", "check", "--data"]).arg(data).output().unwrap();
     let data = host.folder().join("data");
     assert!(check(&data).status.success());
-    fs::rename(&files, &beside).unwrap();
+    fs::rename(&files, &alongside).unwrap();
     let checked = check(&data);
     assert!(!checked.status.success() && String::from_utf8_lossy(&checked.stdout).contains(" is missing (object "), "{checked:?}");
 }

@@ -72,6 +72,6 @@ async fn all_that_moved_is_in_an_account_and_proved_from_the_data_folder() {
     assert!(!running.status.success() && String::from_utf8_lossy(&running.stderr).contains("in use by another process"), "{running:?}");
     host.kill9();
     let checked = check(&host.folder().join("data"));
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success() && said.contains("6 receipts, 7 movements of 2 credits"), "{checked:?}");
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success() && text.contains("6 receipts, 7 movements of 2 credits"), "{checked:?}");
 }

@@ -42,7 +42,7 @@ fn slugs(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn pages_of_the_catalogue_have_every_endpoint_once() {
+async fn pages_of_the_catalog_have_every_endpoint_once() {
     let host = shop().await;
     let whole = ask(&host, "").await;
     assert_eq!(slugs(&whole), ["celsius", "forecast", "pdf-text", "resize", "units-table"]);
@@ -76,9 +76,9 @@ async fn pages_of_the_catalogue_have_every_endpoint_once() {
 }
 
 #[tokio::test]
-async fn the_catalogue_is_searched_by_words_tags_and_price() {
+async fn the_catalog_is_searched_by_words_tags_and_price() {
     let host = shop().await;
-    for (query, wanted) in [
+    for (query, requested) in [
         ("q=how+do+I+turn+temperatures+into+fahrenheit", &["celsius"][..]),
         ("q=resizing", &["resize"]),
         ("q=weather", &["forecast", "celsius"]),
@@ -97,8 +97,8 @@ async fn the_catalogue_is_searched_by_words_tags_and_price() {
         ("sort=newest&price=paid", &["resize", "pdf-text", "forecast"]),
     ] {
         let page = ask(&host, query).await;
-        assert_eq!(slugs(&page), wanted, "{query}");
-        assert_eq!(page["total"], wanted.len(), "{query}");
+        assert_eq!(slugs(&page), requested, "{query}");
+        assert_eq!(page["total"], requested.len(), "{query}");
     }
 }
 

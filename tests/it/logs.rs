@@ -75,9 +75,9 @@ async fn a_log_is_followed_from_before_into_the_present() {
     let mut stream = Stream::open(follow("?since=1h")).await;
     let mut last = None;
     for n in 0..150 {
-        let told = stream.next().await.unwrap();
-        assert_eq!((told.name.as_str(), &told.data["fields"]["n"]), ("log", &json!(n)));
-        last = told.id;
+        let answer = stream.next().await.unwrap();
+        assert_eq!((answer.name.as_str(), &answer.data["fields"]["n"]), ("log", &json!(n)));
+        last = answer.id;
     }
     host.call("logger", &json!({ "lines": 3 })).await.is(200);
     for n in 0..3 {
@@ -135,9 +135,9 @@ async fn followers_who_do_not_read_cost_the_host_a_buffer_and_no_more() {
     let mut lines = 0_u64;
     // Each time the connection accepts a little more, there is another such message.
     while lines + lagged < 360 * 60 {
-        let told = stream.next().await.unwrap();
-        match told.name.as_str() {
-            "lagged" => lagged += told.data["missed"].as_u64().unwrap(),
+        let answer = stream.next().await.unwrap();
+        match answer.name.as_str() {
+            "lagged" => lagged += answer.data["missed"].as_u64().unwrap(),
             "log" => lines += 1,
             other => panic!("{other}"),
         }

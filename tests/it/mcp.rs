@@ -49,16 +49,16 @@ fn paid_in_meta(payment: &Payment) -> Value {
 #[track_caller]
 fn challenge(result: &Value) -> Value {
     assert_eq!(result["isError"], true, "{result}");
-    let told = &result["structuredContent"];
-    assert!(told["accepts"].is_array(), "{result}");
-    assert_eq!(&serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(), told);
+    let reported = &result["structuredContent"];
+    assert!(reported["accepts"].is_array(), "{result}");
+    assert_eq!(&serde_json::from_str::<Value>(result["content"][0]["text"].as_str().unwrap()).unwrap(), reported);
     let sentence = result["content"][1]["text"].as_str().unwrap();
     assert!(sentence.contains("USD for each successful call"), "{result}");
-    assert_eq!(sentence.starts_with("Not charged"), told["error"] != "payment required", "{result}");
+    assert_eq!(sentence.starts_with("Not charged"), reported["error"] != "payment required", "{result}");
     let dialect = &result["_meta"]["x402/error"];
-    assert_eq!((&dialect["accepts"], &dialect["resource"]["url"]), (&told["accepts"], &told["resource"]["url"]));
-    assert!(told["x402Version"] == 1 || dialect.to_string().is_ascii(), "Cloudflare's client sends it through `btoa`: {dialect}");
-    told.clone()
+    assert_eq!((&dialect["accepts"], &dialect["resource"]["url"]), (&reported["accepts"], &reported["resource"]["url"]));
+    assert!(reported["x402Version"] == 1 || dialect.to_string().is_ascii(), "Cloudflare's client sends it through `btoa`: {dialect}");
+    reported.clone()
 }
 
 /// Returns the error envelope of a tool error.

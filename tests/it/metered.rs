@@ -18,14 +18,14 @@ const METER: &str = "export default async ({ input }, ctx) => {
   return { refused };
 };";
 
-fn metered(slug: &str, price: f64, most: f64) -> Value {
+fn metered(slug: &str, price: f64, max: f64) -> Value {
     let mut tool = js(slug, price, METER);
-    tool["maxPriceUsd"] = json!(most);
+    tool["maxPriceUsd"] = json!(max);
     tool
 }
 
 #[tokio::test]
-async fn a_call_costs_what_its_handler_says_and_the_receipt_tells_the_most() {
+async fn a_call_costs_what_its_handler_says_and_the_receipt_reports_the_most() {
     let host = Host::start().await;
     host.publish(&metered("meter", 0.01, 0.05)).await;
     let credit = host.mint(1.0).await;
@@ -101,12 +101,12 @@ async fn a_builder_sets_the_most_and_takes_it_away_again() {
         let host = &host;
         async move { host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(422).json()["error"].to_string() }
     };
-    let said = refused(metered("less", 0.06, 0.05)).await;
-    assert!(said.contains("/maxPriceUsd"), "{said}");
+    let answer = refused(metered("less", 0.06, 0.05)).await;
+    assert!(answer.contains("/maxPriceUsd"), "{answer}");
     let fixed =
         json!({ "slug": "fixed-text", "title": "Fixed", "handlerType": "static_json", "handler": { "response": {} }, "maxPriceUsd": 0.05 });
-    let said = refused(fixed).await;
-    assert!(said.contains("/maxPriceUsd"), "{said}");
+    let answer = refused(fixed).await;
+    assert!(answer.contains("/maxPriceUsd"), "{answer}");
     // If a fixed price is set again, the tool is like any other.
     let changed = host.change("meter", &json!({ "maxPriceUsd": 0, "priceUsd": 0.01 })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);

@@ -25,7 +25,7 @@ async fn hinting() -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_never_comes_to_its_answer_is_told_of_with_the_limit() {
+async fn a_server_that_never_comes_to_its_answer_learns_of_with_the_limit() {
     let address = hinting().await;
     let host = Host::builder().flag("--guard-allow", &address).start().await;
     let source = "export default async (req, ctx) => {
@@ -35,7 +35,7 @@ async fn a_server_that_never_comes_to_its_answer_is_told_of_with_the_limit() {
     tool["capabilities"] = json!({ "httpGetJson": true });
     tool["allowedHosts"] = json!(["127.0.0.1"]);
     host.publish(&tool).await;
-    let told = host.call("asker", &json!({ "url": format!("http://{address}/") })).await.is(200).json();
+    let body = host.call("asker", &json!({ "url": format!("http://{address}/") })).await.is(200).json();
     let message = "the answer is not whole after 524288 bytes of its connection";
-    assert_eq!(told, json!({ "code": "bad_response", "message": message }));
+    assert_eq!(body, json!({ "code": "bad_response", "message": message }));
 }

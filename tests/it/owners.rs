@@ -11,13 +11,13 @@ use crate::{
 };
 
 const CREATE: &str = "/ai/endpoints/create";
-const SAYS: &str = "export default (req, ctx) => {
+const MESSAGE: &str = "export default (req, ctx) => {
     ctx.log.info('called');
     if (req.input.fail) throw new Error('as told');
     return { free: req.caller.free, payer: req.caller.payer ?? null };
 };";
 
-fn ways(host: &Host, slug: &str) -> [(&'static str, RequestBuilder); 3] {
+fn call_paths(host: &Host, slug: &str) -> [(&'static str, RequestBuilder); 3] {
     [
         ("tools", host.request(Method::POST, &format!("/tools/{slug}")).json(&json!({}))),
         ("invoke", host.request(Method::POST, "/ai/invoke").json(&json!({ "slug": slug }))),
@@ -29,13 +29,13 @@ fn ways(host: &Host, slug: &str) -> [(&'static str, RequestBuilder); 3] {
 async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
     let host = Host::start().await;
     let ((_, key), (_, other)) = (host.register("Owner").await, host.register("Other").await);
-    host.as_builder(&key, Method::POST, CREATE, &tool("sold", 0.25, SAYS)).await.is(200);
+    host.as_builder(&key, Method::POST, CREATE, &tool("sold", 0.25, MESSAGE)).await.is(200);
     let credit = host.mint(1.0).await;
     let mut receipts = vec![];
-    for (way, request) in ways(&host, "sold") {
+    for (method, request) in call_paths(&host, "sold") {
         // An offered payment is not charged.
         let answer = host.send(request.header("x-builder-key", &key).header("x-developer-credit", &credit)).await.is(200);
-        let (result, receipt) = match way {
+        let (result, receipt) = match method {
             "tools" => (answer.json(), answer.receipt_id()),
             "invoke" => (answer.json()["result"].clone(), answer.receipt_id()),
             _ => {
@@ -44,10 +44,10 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
                 (result["structuredContent"].clone(), receipt)
             }
         };
-        assert_eq!(result, json!({ "free": true, "payer": null }), "{way}");
-        assert_eq!(answer.header("x-payment-id"), None, "{way}");
+        assert_eq!(result, json!({ "free": true, "payer": null }), "{method}");
+        assert_eq!(answer.header("x-payment-id"), None, "{method}");
         let receipt = host.receipt(&receipt).await;
-        assert_eq!((&receipt["kind"], &receipt["owner"], &receipt["priceUsd"]), (&json!("free"), &json!(true), &json!(0)), "{way}");
+        assert_eq!((&receipt["kind"], &receipt["owner"], &receipt["priceUsd"]), (&json!("free"), &json!(true), &json!(0)), "{method}");
         host.verify_receipt(&receipt).unwrap();
         receipts.push(receipt["receiptId"].clone());
     }
@@ -66,12 +66,12 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
     let paid = host.send(paid.json(&json!({}))).await.is(200);
     assert_eq!((paid.json()["free"].clone(), host.receipt(&paid.receipt_id()).await.get("owner")), (json!(false), None));
 
-    let told = eventually("the calls are told of", Duration::from_secs(5), || async {
-        let told = events(&host, &key, "&endpointSlug=sold").await;
-        (told.iter().filter(|event| event["kind"].as_str().unwrap().starts_with("call.")).count() == 6).then_some(told)
+    let response = eventually("the calls are told of", Duration::from_secs(5), || async {
+        let response = events(&host, &key, "&endpointSlug=sold").await;
+        (response.iter().filter(|event| event["kind"].as_str().unwrap().starts_with("call.")).count() == 6).then_some(response)
     })
     .await;
-    let own: Vec<_> = told.iter().filter(|event| event["data"]["owner"] == true).collect();
+    let own: Vec<_> = response.iter().filter(|event| event["data"]["owner"] == true).collect();
     assert_eq!(own.iter().filter(|event| event["kind"] == "call.failed").count(), 1);
     for receipt in &receipts {
         assert!(own.iter().any(|event| event["data"]["receiptId"] == *receipt && event["data"]["priceUsd"] == 0), "{receipt}: {own:?}");
@@ -91,32 +91,32 @@ async fn an_owner_calls_for_nothing_over_every_way_and_it_is_no_sale() {
 async fn an_owner_calls_what_they_paused_and_nobody_what_an_admin_holds_back() {
     let host = Host::start().await;
     let (_, key) = host.register("Owner").await;
-    let mut paused = tool("paused", 0.25, SAYS);
+    let mut paused = tool("paused", 0.25, MESSAGE);
     paused["status"] = json!("paused");
     host.as_builder(&key, Method::POST, CREATE, &paused).await.is(200);
     host.as_builder(&key, Method::POST, CREATE, &tool("held", 0.25, "export default () => eval('1');")).await.is(200);
-    for (way, request) in ways(&host, "paused") {
+    for (method, request) in call_paths(&host, "paused") {
         host.send(request.header("x-builder-key", &key)).await.is(200);
-        assert!(!way.is_empty());
+        assert!(!method.is_empty());
     }
     assert!(host.mcp().tool("paused").await.is_none(), "it is listed to nobody");
     host.call("paused", &json!({})).await.fails(409, "endpoint_paused", "tool");
     host.as_builder(&key, Method::POST, "/tools/held", &json!({})).await.fails(409, "endpoint_paused", "tool");
-    host.publish(&js("platforms", 0.25, SAYS)).await;
+    host.publish(&js("platforms", 0.25, MESSAGE)).await;
     assert_eq!(host.manage(Method::POST, "/tools/platforms", &json!({})).await.is(200).json()["free"], true);
     host.as_builder(&key, Method::POST, "/tools/platforms", &json!({})).await.is(402);
 }
 
 #[tokio::test]
 async fn a_wrong_key_on_a_call_is_a_wrong_credential_and_counts() {
-    for way in 0..3 {
+    for method in 0..3 {
         let host = Host::builder().flag("--auth-failures", 2).start().await;
-        host.publish(&js("free", 0.0, SAYS)).await;
-        let send = |key: &str| host.send(ways(&host, "free")[way].1.try_clone().unwrap().header("x-builder-key", key));
+        host.publish(&js("free", 0.0, MESSAGE)).await;
+        let send = |key: &str| host.send(call_paths(&host, "free")[method].1.try_clone().unwrap().header("x-builder-key", key));
         for _ in 0..2 {
             let answer = send("bk_wrong").await;
             assert_ne!(answer.header("x-receipt-id").map(str::to_owned), Some(String::new()));
-            if way < 2 {
+            if method < 2 {
                 answer.fails(401, "unauthorized", "caller");
             } else {
                 assert!(answer.json().to_string().contains("unauthorized"), "{answer:?}");

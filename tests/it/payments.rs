@@ -45,9 +45,9 @@ async fn a_payment_sent_eight_times_at_once_and_again_later_runs_and_settles_onc
     let shown = async |header: &str, value: &str| {
         let request = host.request(Method::GET, &format!("/ai/payments/{}", payment.id()));
         let request = if header.is_empty() { request } else { request.header(header, value) };
-        let told = host.send(request).await.is(200).json()["payment"].clone();
-        assert_eq!(told["state"], "settled");
-        (told.get("receiptId").is_some(), told.get("transaction").is_some())
+        let body = host.send(request).await.is(200).json()["payment"].clone();
+        assert_eq!(body["state"], "settled");
+        (body.get("receiptId").is_some(), body.get("transaction").is_some())
     };
     let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
     let (credit, other) = (host.mint(1.0).await, payer.pay(&host.challenge("count").await));
@@ -110,7 +110,7 @@ async fn while_a_payment_runs_another_request_with_it_is_refused() {
 }
 
 #[tokio::test]
-async fn a_v1_payment_is_told_its_settlement_on_the_v1_wire() {
+async fn a_v1_payment_learns_its_settlement_on_the_v1_wire() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::funded(&host, 1.0).await;

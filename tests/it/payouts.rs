@@ -135,8 +135,8 @@ async fn of_many_who_ask_at_once_one_packet_comes() {
     for n in 0..6 {
         host.call_credit("earns", &json!({ "n": n }), &credit).await.is(200);
     }
-    let asked = (0..8).map(|_| host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null));
-    for answer in futures_util::future::join_all(asked).await {
+    let request = (0..8).map(|_| host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null));
+    for answer in futures_util::future::join_all(request).await {
         let payout = answer.is(200).json()["payout"].clone();
         assert!(payout["status"] == "created" || payout["status"] == "empty", "{payout}");
     }

@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::harness::{Host, chain::clients, js};
 
-const SAYS: &str = "export default async (req) => req.input;";
+const MESSAGE: &str = "export default async (req) => req.input;";
 
 /// Returns schemas that break a list or a document for some client. Each is known from public bug
 /// reports.
@@ -73,14 +73,14 @@ async fn host() -> (Host, Vec<String>) {
     for (name, schema) in odd() {
         for (kind, price) in [("free", 0.0), ("paid", 0.01)] {
             let slug = format!("{name}-{kind}");
-            let mut tool = js(&slug, price, SAYS);
+            let mut tool = js(&slug, price, MESSAGE);
             tool["inputSchema"] = schema.clone();
             tool["outputSchema"] = schema.clone();
             host.publish(&tool).await;
             slugs.push(slug);
         }
     }
-    host.publish(&js("zz-plain", 0.0, SAYS)).await;
+    host.publish(&js("zz-plain", 0.0, MESSAGE)).await;
     slugs.push("zz-plain".to_owned());
     (host, slugs)
 }
@@ -122,10 +122,10 @@ async fn no_schema_takes_a_list_of_tools_from_others() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clients/compile-lists.cjs");
         let output = Command::new("node").arg(script).arg(&file).current_dir(clients()).output().await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told["failures"], json!([]), "{revision}");
+        let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(printed["failures"], json!([]), "{revision}");
         for slug in &slugs {
-            assert!(told["names"].as_array().unwrap().iter().any(|name| name == slug.as_str()), "{revision} lists no {slug}");
+            assert!(printed["names"].as_array().unwrap().iter().any(|name| name == slug.as_str()), "{revision} lists no {slug}");
         }
         assert!(!listed.to_string().contains("$id\":\""), "no schema has an address of its own");
     }
@@ -151,7 +151,7 @@ async fn a_pattern_that_clients_cannot_compile_is_refused_with_its_place() {
     let host = Host::start().await;
     for side in ["inputSchema", "outputSchema"] {
         for pattern in ["^(?P<y>\\d{4})$", "(?i)^abc$", "^a\\z", "a++", "[[:alpha:]]", "\\pL", "\\p{Greek}", "}", "]"] {
-            let mut tool = js("bad", 0.0, SAYS);
+            let mut tool = js("bad", 0.0, MESSAGE);
             tool[side] = json!({ "type": "object", "properties": { "a/b": { "pattern": pattern } } });
             let answer = host.manage(Method::POST, "/ai/endpoints/create", &tool).await;
             let error = answer.fails(422, "invalid_endpoint", "caller");
@@ -165,7 +165,7 @@ async fn a_pattern_that_clients_cannot_compile_is_refused_with_its_place() {
 async fn properties_stay_in_the_order_of_their_builder() {
     let host = Host::start().await;
     let schema = r#"{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"string"},"mid":{"type":"string"}}}"#;
-    let mut tool = js("order", 0.0, SAYS);
+    let mut tool = js("order", 0.0, MESSAGE);
     tool["inputSchema"] = serde_json::from_str(schema).unwrap();
     tool["outputSchema"] = serde_json::from_str(schema).unwrap();
     host.publish(&tool).await;
@@ -199,7 +199,7 @@ async fn publishing_warns_of_what_reaches_no_model() {
         (json!({ "type": "object", "properties": { "n": { "pattern": "^(?!a)" } } }), "looks around"),
         (json!({ "type": "object", "properties": { "default": { "type": "string" } } }), ""),
     ] {
-        let mut tool = js("warned", 0.0, SAYS);
+        let mut tool = js("warned", 0.0, MESSAGE);
         tool["description"] = json!("Says it again.");
         tool["outputSchema"] = json!({ "type": "object" });
         tool["inputSchema"] = schema;
@@ -238,10 +238,10 @@ async fn publishing_warns_of_hosts_that_cannot_be_reached_and_of_code_from_strin
         "a.example",
         "2.0.0.10.in-addr.arpa",
     ] {
-        let warned = warnings(&["api.stripe.com", unreachable], SAYS).await;
+        let warned = warnings(&["api.stripe.com", unreachable], MESSAGE).await;
         assert!(warned.len() == 1 && warned[0].starts_with(&format!("`{unreachable}` in allowedHosts cannot be reached")), "{warned:?}");
     }
-    assert_eq!(warnings(&["api.stripe.com", "*.github.io", "1.1.1.1", "[2606:4700::1111]", "local.dev"], SAYS).await, [""; 0]);
+    assert_eq!(warnings(&["api.stripe.com", "*.github.io", "1.1.1.1", "[2606:4700::1111]", "local.dev"], MESSAGE).await, [""; 0]);
     let source = "const make = () => new Function('a', 'b', 'return a + b');\nexport default (req) => make()(1, 2);";
     let warned = warnings(&[], source).await;
     assert!(warned.len() == 1 && warned[0].contains("(line 1)") && warned[0].contains("EvalError"), "{warned:?}");

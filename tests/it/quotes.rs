@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::{
-    clients::pays_told,
-    harness::{Answer, Facilitator, Host, Payer, Payment, Settles, js, micros},
+    clients::pays_with_env,
+    harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, js, micros},
 };
 
 const SHOUT: &str = "export default async (req) => ({ shout: String(req.input.text ?? '').toUpperCase(), free: req.caller.free });";
@@ -56,7 +56,7 @@ async fn charged(host: &Host, answer: Answer, quote: &str, usd: f64) {
 }
 
 #[tokio::test]
-async fn a_quote_tells_what_a_call_costs_all_in_and_how_it_is_paid() {
+async fn a_quote_shows_what_a_call_costs_all_in_and_how_it_is_paid() {
     let host = host().await;
     let answer = host.post("/ai/quote", &json!({ "slug": "shout" })).await.is(200);
     let quote = answer.json();
@@ -111,11 +111,11 @@ async fn a_price_change_between_quote_and_call_charges_the_quoted_price() {
         // Signed from the quote alone, and from the challenge with the quote, on both wires.
         let direct = pay_quote(&host, &payer, &quoted);
         charged(&host, call(&host, &id, &header(&direct)).await, &id, 0.01).await;
-        let asked = call(&host, &id, &[]).await.is(402);
-        assert_eq!(asked.decoded("payment-required")["accepts"], quoted["accepts"]);
-        let v2 = payer.pay(&asked.decoded("payment-required"));
+        let request = call(&host, &id, &[]).await.is(402);
+        assert_eq!(request.decoded("payment-required")["accepts"], quoted["accepts"]);
+        let v2 = payer.pay(&request.decoded("payment-required"));
         charged(&host, call(&host, &id, &header(&v2)).await, &id, 0.01).await;
-        let v1 = payer.pay_v1(&asked.json());
+        let v1 = payer.pay_v1(&request.json());
         charged(&host, call(&host, &id, &header(&v1)).await, &id, 0.01).await;
         assert_eq!(before - host.balance(&payer.address).await, 30_000);
         let by_credit = call(&host, &id, &[("x-developer-credit", credit.clone())]).await;
@@ -177,9 +177,9 @@ async fn a_quote_that_does_not_hold_is_refused_with_one_that_does_and_nothing_is
     let quoted = quote(&host, "shout").await;
     let (mine, others) = (id(&quoted), id(&quote(&host, "other").await));
     host.change("shout", &json!({ "priceUsd": 0.05 })).await;
-    let flipped = |place: usize| {
-        let other = if &mine[place..=place] == "A" { "B" } else { "A" };
-        format!("{}{other}{}", &mine[..place], &mine[place + 1..])
+    let flipped = |position: usize| {
+        let other = if &mine[position..=position] == "A" { "B" } else { "A" };
+        format!("{}{other}{}", &mine[..position], &mine[position + 1..])
     };
     // Changes of format, time, price, endpoint and MAC; a quote for another tool; and no quote.
     let altered = [4, 8, 16, 30, 60, 67].map(flipped);
@@ -189,8 +189,8 @@ async fn a_quote_that_does_not_hold_is_refused_with_one_that_does_and_nothing_is
             let error = call(&host, bad, &pays).await.fails(409, "quote_invalid", "caller");
             let current = &error["quote"];
             assert_eq!((&current["priceUsd"], &current["accepts"][0]["amount"]), (&json!(0.05), &json!("50000")), "{error}");
-            let asked = call(&host, &id(current), &[]).await.is(402);
-            assert_eq!(asked.decoded("payment-required")["accepts"], current["accepts"]);
+            let request = call(&host, &id(current), &[]).await.is(402);
+            assert_eq!(request.decoded("payment-required")["accepts"], current["accepts"]);
         }
     }
     assert_eq!(host.balance(&payer.address).await, 1_000_000);
@@ -240,12 +240,12 @@ async fn every_way_to_call_takes_a_quote() {
     assert_eq!(host.credit_balance(&credit).await, 970_000);
 
     let in_meta = json!({ "tollhouse/quoteId": id });
-    let asked = host.mcp().call("shout", json!({ "text": "a" }), in_meta.clone()).await["structuredContent"].clone();
-    assert_eq!(asked["accepts"], quoted["accepts"]);
+    let query = host.mcp().call("shout", json!({ "text": "a" }), in_meta.clone()).await["structuredContent"].clone();
+    assert_eq!(query["accepts"], quoted["accepts"]);
     let mut paid = in_meta.clone();
-    paid["x402/payment"] = payer.pay(&asked).payload;
+    paid["x402/payment"] = payer.pay(&query).payload;
     let by_header = host.mcp_legacy().with_header("x-quote-id", &id);
-    let pays = json!({ "x402/payment": payer.pay(&asked).payload });
+    let pays = json!({ "x402/payment": payer.pay(&query).payload });
     for result in
         [host.mcp().call("shout", json!({ "text": "a" }), paid).await, by_header.call("shout", json!({ "text": "a" }), pays).await]
     {
@@ -300,8 +300,8 @@ async fn registration_is_quoted_too() {
 #[tokio::test]
 async fn a_quote_with_the_way_there_adds_up_to_its_total() {
     let host = host().await;
-    let asked = json!({ "slug": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
-    let quoted = host.post("/ai/quote", &asked).await.is(200).json();
+    let request = json!({ "slug": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
+    let quoted = host.post("/ai/quote", &request).await.is(200).json();
     let lines: Vec<_> = quoted["lines"].as_array().unwrap().iter().map(|line| micros(&line["amountUsd"])).collect();
     let conversion = &quoted["paymentRoute"]["conversion"];
     assert_eq!((conversion["indicative"].as_bool(), lines[3]), (Some(true), micros(&conversion["estimatedCost"]["costUsd"])));
@@ -313,7 +313,7 @@ async fn a_quote_with_the_way_there_adds_up_to_its_total() {
         "that is not paid here"
     );
     for (member, value, pointer) in [("startNetwork", "moon", "/startNetwork"), ("startAsset", "SOL", "/startAsset")] {
-        let mut wrong = asked.clone();
+        let mut wrong = request.clone();
         wrong[member] = json!(value);
         let error = host.post("/ai/quote", &wrong).await.fails(422, "invalid_request", "caller");
         assert!(error["pointer"] == pointer && error["known"].as_array().is_some_and(|known| known.len() > 2), "{error}");
@@ -337,12 +337,12 @@ async fn a_conversion_quote_is_what_the_demonstration_shows() {
         ("exchange", vec!["USDC", "USDT", "ETH", "BTC", "SOL", "USD", "EUR", "GBP"]),
     ];
     for (network, asset) in networks.iter().flat_map(|(network, assets)| assets.iter().map(move |asset| (network, asset))) {
-        let asked = json!({ "serviceId": "business-lookup", "startNetwork": network, "startAsset": asset });
-        let quoted = host.post("/ai/conversion/quote", &asked).await.is(200).json();
-        let shown = host.call("conversion-quote-demo", &asked).await.is(200).json();
+        let request = json!({ "serviceId": "business-lookup", "startNetwork": network, "startAsset": asset });
+        let quoted = host.post("/ai/conversion/quote", &request).await.is(200).json();
+        let shown = host.call("conversion-quote-demo", &request).await.is(200).json();
         let mut steps = shown["steps"].as_array().unwrap().clone();
         assert_eq!(steps.pop().unwrap()["kind"], "pay");
-        assert_eq!((&quoted["route"]["steps"], &quoted["start"]), (&json!(steps), &shown["start"]), "{asked}");
+        assert_eq!((&quoted["route"]["steps"], &quoted["start"]), (&json!(steps), &shown["start"]), "{request}");
         assert_eq!(
             (&quoted["estimatedCost"]["costUsd"], &quoted["route"]["seconds"]),
             (&shown["totals"]["costUsd"], &shown["totals"]["seconds"])
@@ -355,31 +355,31 @@ async fn a_conversion_quote_is_what_the_demonstration_shows() {
 async fn a_conversion_quote_names_what_it_needs_and_what_it_knows() {
     let host = Host::builder().with_catalogue().start().await;
     let refused = async |body: Value| host.post("/ai/conversion/quote", &body).await;
-    let asked = json!({ "serviceId": "nothing", "startNetwork": "base", "startAsset": "USDC" });
-    refused(asked).await.fails(404, "unknown_endpoint", "caller");
+    let request = json!({ "serviceId": "nothing", "startNetwork": "base", "startAsset": "USDC" });
+    refused(request).await.fails(404, "unknown_endpoint", "caller");
     for missing in ["serviceId", "startNetwork", "startAsset"] {
-        let mut asked = json!({ "serviceId": "text-summary", "startNetwork": "base", "startAsset": "USDC" });
-        asked.as_object_mut().unwrap().remove(missing);
-        assert_eq!(refused(asked).await.fails(422, "invalid_request", "caller")["pointer"], json!(format!("/{missing}")));
+        let mut request = json!({ "serviceId": "text-summary", "startNetwork": "base", "startAsset": "USDC" });
+        request.as_object_mut().unwrap().remove(missing);
+        assert_eq!(refused(request).await.fails(422, "invalid_request", "caller")["pointer"], json!(format!("/{missing}")));
     }
     let free = json!({ "serviceId": "receipt-echo-free", "startNetwork": "ethereum", "startAsset": "ETH" });
     let nothing = host.post("/ai/conversion/quote", &free).await.is(200).json();
     assert_eq!((&nothing["route"]["steps"], &nothing["estimatedCost"]["allInUsd"]), (&json!([]), &json!(0)));
     // If an external service does not answer, the host must not invent numbers.
     let elsewhere = Host::builder().flag("--routes-url", "http://127.0.0.1:1").with_catalogue().start().await;
-    let asked = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "ETH" });
-    elsewhere.post("/ai/conversion/quote", &asked).await.fails(502, "routes_unavailable", "host");
-    let asked = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "no token" });
-    elsewhere.post("/ai/conversion/quote", &asked).await.fails(422, "invalid_request", "caller");
+    let request = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "ETH" });
+    elsewhere.post("/ai/conversion/quote", &request).await.fails(502, "routes_unavailable", "host");
+    let request = json!({ "serviceId": "text-summary", "startNetwork": "ethereum", "startAsset": "no token" });
+    elsewhere.post("/ai/conversion/quote", &request).await.fails(422, "invalid_request", "caller");
 }
 
 #[tokio::test]
 async fn a_start_on_a_test_network_leads_nowhere_else() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_NETWORK", "eip155:8453").start().await;
     host.publish(&js("shout", 0.01, SHOUT)).await;
-    let asked = json!({ "serviceId": "shout", "startNetwork": "base-sepolia", "startAsset": "USDC" });
-    host.post("/ai/conversion/quote", &asked).await.fails(422, "no_route", "caller");
+    let request = json!({ "serviceId": "shout", "startNetwork": "base-sepolia", "startAsset": "USDC" });
+    host.post("/ai/conversion/quote", &request).await.fails(422, "no_route", "caller");
 }
 
 #[tokio::test]
@@ -390,16 +390,16 @@ async fn a_seller_elsewhere_is_asked_what_it_wants() {
     let guard = seller.url.trim_start_matches("http://").to_owned();
     let asker = Host::builder().flag("--guard-allow", &guard).start().await;
     let url = format!("{}/tools/other", seller.url);
-    let wanted = seller.challenge("other").await["accepts"][0].clone();
+    let requested = seller.challenge("other").await["accepts"][0].clone();
     for (asks, url, usd) in [(&asker, url.clone(), 0.02), (&host, format!("{}/tools/shout", host.url), 0.01)] {
         let quoted = asks.post("/x402/quote", &json!({ "url": url, "startNetwork": "polygon", "startAsset": "POL" })).await.is(200).json();
         let entry = &quoted["accepts"][0];
         assert_eq!((&quoted["x402Versions"], &entry["x402Versions"]), (&json!([1, 2]), &json!([1, 2])), "{quoted:#}");
         assert_eq!(
             (&entry["amountUsd"], &entry["network"], &entry["networkV1"]),
-            (&json!(usd), &wanted["network"], &json!("base-sepolia"))
+            (&json!(usd), &requested["network"], &json!("base-sepolia"))
         );
-        assert_eq!((&entry["asset"], &entry["decimals"], &entry["scheme"]), (&wanted["asset"], &json!(6), &json!("exact")));
+        assert_eq!((&entry["asset"], &entry["decimals"], &entry["scheme"]), (&requested["asset"], &json!(6), &json!("exact")));
         assert_eq!((&quoted["conversion"]["start"]["asset"], &quoted["conversion"]["indicative"]), (&json!("POL"), &json!(true)));
     }
     assert_eq!(asker.post("/x402/quote", &json!({ "url": url, "method": "POST" })).await.is(200).json()["conversion"], Value::Null);
@@ -408,22 +408,22 @@ async fn a_seller_elsewhere_is_asked_what_it_wants() {
     let private = refused(json!({ "url": "http://127.0.0.1:1/" })).await.fails(422, "invalid_request", "caller");
     assert_eq!(private["pointer"], "/url");
     refused(json!({ "url": url, "method": "PUT" })).await.fails(422, "invalid_request", "caller");
-    let gone = Host::builder().flag("--guard-allow", "127.0.0.1:1").start().await;
-    let error = gone.post("/x402/quote", &json!({ "url": "http://127.0.0.1:1/" })).await.fails(502, "seller_unreachable", "tool");
+    let removed = Host::builder().flag("--guard-allow", "127.0.0.1:1").start().await;
+    let error = removed.post("/x402/quote", &json!({ "url": "http://127.0.0.1:1/" })).await.fails(502, "seller_unreachable", "tool");
     assert_eq!(error["reason"], "unreachable");
 }
 
 #[tokio::test]
-async fn a_seller_that_asks_in_no_known_way_or_not_at_all_is_told_so_and_few_are_asked_at_once() {
+async fn an_unknown_seller_gets_an_error_and_few_are_asked_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let seller = listener.local_addr().unwrap();
     let strange = || async { (StatusCode::PAYMENT_REQUIRED, "{\"x402Version\": 1, \"accepts\": []}") };
     let routes = Router::new().route("/strange", any(strange)).route("/slow", any(std::future::pending::<()>));
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let host = Host::builder().flag("--guard-allow", seller).flag("--address-asking", 1).start().await;
-    let asked = |path: &str| json!({ "url": format!("http://{seller}{path}") });
-    host.post("/x402/quote", &asked("/strange")).await.fails(502, "seller_unreadable", "tool");
-    let slow = asked("/slow");
+    let request = |path: &str| json!({ "url": format!("http://{seller}{path}") });
+    host.post("/x402/quote", &request("/strange")).await.fails(502, "seller_unreadable", "tool");
+    let slow = request("/slow");
     let answers = join_all((0..4).map(|_| host.post("/x402/quote", &slow))).await;
     let (waited, crowded): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 502);
     assert!(!waited.is_empty() && !crowded.is_empty(), "{answers:?}");
@@ -436,8 +436,8 @@ async fn quote_tool_answers_over_mcp_what_the_quote_route_does() {
     let host = host().await;
     let listed = host.mcp().tool("quote_tool").await.unwrap();
     assert_eq!(listed["annotations"]["readOnlyHint"], true);
-    let asked = json!({ "name": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
-    let mut quoted = host.mcp().call("quote_tool", asked, json!({})).await["structuredContent"].clone();
+    let request = json!({ "name": "shout", "startNetwork": "ethereum", "startAsset": "ETH" });
+    let mut quoted = host.mcp().call("quote_tool", request, json!({})).await["structuredContent"].clone();
     let mut same =
         host.post("/ai/quote", &json!({ "slug": "shout", "startNetwork": "ethereum", "startAsset": "ETH" })).await.is(200).json();
     let named = id(&quoted);
@@ -450,8 +450,8 @@ async fn quote_tool_answers_over_mcp_what_the_quote_route_does() {
     }
     assert_eq!(quoted, same);
     host.change("shout", &json!({ "priceUsd": 0.05 })).await;
-    let asked = host.mcp().call("shout", json!({}), json!({ "tollhouse/quoteId": named })).await;
-    assert_eq!(asked["structuredContent"]["accepts"][0]["amount"], "10000", "{asked}");
+    let request = host.mcp().call("shout", json!({}), json!({ "tollhouse/quoteId": named })).await;
+    assert_eq!(request["structuredContent"]["accepts"][0]["amount"], "10000", "{request}");
     let refused = host.mcp().call("quote_tool", json!({ "name": "nothing" }), json!({})).await;
     assert_eq!(refused["_meta"]["tollhouse/error"]["code"], "unknown_endpoint", "{refused}");
     let mut narrowed = host.mcp();
@@ -467,7 +467,7 @@ async fn stock_clients_pay_what_was_quoted() {
     host.change("shout", &json!({ "priceUsd": 0.05 })).await;
     for script in ["pay.mjs", "pay-v1.mjs"] {
         let payer = Payer::funded(&host, 1.0).await;
-        let done = pays_told(&[("QUOTE_ID", &quoted)], Path::new("node"), script, &host, Some(&payer)).await;
+        let done = pays_with_env(&[("QUOTE_ID", &quoted)], Path::new("node"), script, &host, Some(&payer)).await;
         assert_eq!((&done["status"], &done["body"]["shout"]), (&json!(200), &json!("HELLO")), "{done}");
         assert_eq!(host.balance(&payer.address).await, 990_000);
     }

@@ -39,9 +39,9 @@ async fn a_host_checks_nothing_of_itself_that_is_not_for_everyone() {
 async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
     let host = Host::builder().flag("--rate-limit", 5).with_catalogue().start().await;
     let elsewhere = Client::builder().no_proxy().local_address(Some(Ipv4Addr::new(127, 0, 0, 2).into())).build().unwrap();
-    let asked = json!({ "url": format!("{}/ai/mcp", host.url) });
+    let request = json!({ "url": format!("{}/ai/mcp", host.url) });
     let checks = join_all((0..40).map(|_| async {
-        let check = elsewhere.post(format!("{}/tools/{CHECK}", host.url)).json(&asked);
+        let check = elsewhere.post(format!("{}/tools/{CHECK}", host.url)).json(&request);
         host.send(check).await.status
     }));
     let checks = checks.await;
@@ -53,13 +53,13 @@ async fn a_check_of_the_host_itself_is_its_askers_request_and_not_the_hosts() {
 }
 
 #[tokio::test]
-async fn what_is_no_url_is_told_so_in_words_for_people() {
+async fn what_is_no_url_is_informed_in_words_for_people() {
     let host = Host::builder().with_catalogue().start().await;
-    for (given, said) in
+    for (given, message) in
         [("nope", "the URL has no scheme: write it whole, such as `https://example.com/`"), ("https://", "the URL has no host")]
     {
         let report = host.call(CHECK, &json!({ "url": given })).await.is(200).json();
-        assert_eq!(report["reason"]["message"], said, "{report:#}");
+        assert_eq!(report["reason"]["message"], message, "{report:#}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn a_check_of_a_check_ends_there() {
     let report = check(&host, &inner).await;
     assert_eq!((&report["reachable"], &report["kind"]), (&json!(true), &json!("unknown")), "{report:#}");
     let request = host.request(reqwest::Method::POST, &format!("/tools/{CHECK}"));
-    let asked = request.header("user-agent", concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION")));
-    let report = host.send(asked.json(&json!({ "url": format!("{}/tools/receipt-echo-paid", host.url) }))).await.is(200).json();
+    let query = request.header("user-agent", concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION")));
+    let report = host.send(query.json(&json!({ "url": format!("{}/tools/receipt-echo-paid", host.url) }))).await.is(200).json();
     assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("asked_by_a_check")), "{report:#}");
 }

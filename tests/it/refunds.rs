@@ -16,7 +16,7 @@ async fn refund(host: &Host, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn what_is_given_back_is_told_to_all_whom_it_concerns_and_the_receipt_still_verifies() {
+async fn a_refund_is_visible_to_both_sides_and_the_receipt_still_verifies() {
     let mut host = Host::builder().flag("--fee-bps", 1_000).start().await;
     let (builder, key) = host.register("Earner").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.25, SOURCE)).await.is(200);
@@ -60,12 +60,12 @@ async fn what_is_given_back_is_told_to_all_whom_it_concerns_and_the_receipt_stil
     }
 
     let report = host.as_builder(&key, Method::GET, "/ai/builders/revenue", &Value::Null).await.is(200).json();
-    let told = |line: &Value| ["grossUsd", "refundedUsd", "feesUsd", "netUsd"].map(|name| micros(&line[name]));
+    let describe = |line: &Value| ["grossUsd", "refundedUsd", "feesUsd", "netUsd"].map(|name| micros(&line[name]));
     for line in [&report["totals"], &report["byDay"][0]] {
-        assert_eq!(told(line), [500_000, 350_000, 15_000, 135_000], "{report}");
+        assert_eq!(describe(line), [500_000, 350_000, 15_000, 135_000], "{report}");
     }
     let all = host.manage(Method::GET, "/ai/admin/revenue", &Value::Null).await.is(200).json();
-    assert_eq!(told(&all["builders"]), [500_000, 350_000, 15_000, 135_000], "{all}");
+    assert_eq!(describe(&all["builders"]), [500_000, 350_000, 15_000, 135_000], "{all}");
     let holder = host.request(Method::GET, "/ai/credits").header("x-developer-credit", &credit);
     let seen = host.send(holder).await.is(200).json();
     assert_eq!((&seen["balanceUsd"], &seen["movements"][0]["kind"]), (&json!(0.85), &json!("refund")));

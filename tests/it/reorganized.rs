@@ -40,9 +40,9 @@ async fn payments(host: &Host) -> u64 {
 /// Reverts the chain to `snapshot`, and waits until the host reports it for a receipt.
 async fn taken_back(chain: &Chain, snapshot: &Value, host: &Host, receipt: &str) -> Value {
     chain.rpc("evm_revert", json!([snapshot])).await;
-    let told = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
-    assert_eq!((&told["state"], chain.balance(PAY_TO).await), (&json!("reorganized"), 0));
-    told
+    let answer = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
+    assert_eq!((&answer["state"], chain.balance(PAY_TO).await), (&json!("reorganized"), 0));
+    answer
 }
 
 async fn admin(host: &Host, path: &str) -> Value {
@@ -50,7 +50,7 @@ async fn admin(host: &Host, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_it_is_back() {
+async fn a_reorganized_settlement_is_reported_everywhere_until_it_returns() {
     let chain = Chain::start().await;
     let mut host = evm(&chain).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
@@ -60,8 +60,8 @@ async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_
     assert_eq!((state(&host, &receipt).await, chain.balance(PAY_TO).await), (None, 10_000));
     assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
     chain.rpc("evm_revert", json!([snapshot])).await;
-    let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
-    assert_eq!((&told["state"], &told["transaction"]), (&json!("reorganized"), &json!(transaction)));
+    let answer = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
+    assert_eq!((&answer["state"], &answer["transaction"]), (&json!("reorganized"), &json!(transaction)));
     assert_eq!(host.get("/health").await.is(200).json()["reorganizedSettlements"], 1);
     let ledger = admin(&host, "/ai/admin/ledger").await;
     assert_eq!((&ledger["agrees"], &ledger["reorganized"][0]["receiptId"]), (&json!(false), &json!(receipt)));
@@ -69,8 +69,8 @@ async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_
     assert_eq!(chain.balance(PAY_TO).await, 0);
     host.kill9();
     let checked = tollhouse().args(["ledger", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(!checked.status.success() && said.contains(&receipt) && said.contains("is in no block"), "{checked:?}");
+    let text = String::from_utf8_lossy(&checked.stdout);
+    assert!(!checked.status.success() && text.contains(&receipt) && text.contains("is in no block"), "{checked:?}");
     host.restart().await;
     assert!(state(&host, &receipt).await.is_some());
     // The payer has money on the new chain, and the transaction is in a block again.
@@ -97,12 +97,12 @@ async fn a_reorganized_payment_that_somebody_else_sends_is_settled_again() {
     let stranger = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
     chain.send(json!({ "from": stranger, "to": sent["to"], "data": sent["input"] })).await;
     chain.rpc("anvil_mine", json!(["0x5"])).await;
-    let told = eventually("it is settled again", LONG, async || {
+    let answer = eventually("it is settled again", LONG, async || {
         state(&host, &receipt).await.filter(|settlement| settlement["state"] == "settled")
     })
     .await;
-    assert_eq!((&told["former"], chain.balance(PAY_TO).await), (&json!([first]), 10_000));
-    assert_ne!(told["transaction"], first);
+    assert_eq!((&answer["former"], chain.balance(PAY_TO).await), (&json!([first]), 10_000));
+    assert_ne!(answer["transaction"], first);
     assert_eq!(host.get("/health").await.is(200).json()["reorganizedSettlements"], 0);
     assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
     let reconciled = admin(&host, "/ai/admin/reconciliation").await;
@@ -150,10 +150,10 @@ async fn new_payer_is_settled_soon_after_a_reorganization_dropped_eight_payments
     let newcomer = Payer::new();
     chain.mint(&newcomer.address, FUNDS).await;
     let payment = newcomer.pay(&host.challenge("echo").await);
-    let began = Instant::now();
+    let started = Instant::now();
     host.call_paid("echo", &json!({}), &payment).await.is(200);
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
     assert!(host.log().contains("a nonce that others wait for is used up"), "{}", host.log());
     assert_eq!(chain.balance(&newcomer.address).await, FUNDS - 10_000);
 }
@@ -179,8 +179,8 @@ async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
         assert_eq!((state(&host, &receipt).await, admin(&host, "/ai/admin/ledger").await["agrees"].clone()), (None, json!(true)));
         return;
     }
-    let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
-    assert_eq!(told["state"], "reorganized");
+    let answer = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
+    assert_eq!(answer["state"], "reorganized");
 }
 
 #[tokio::test]
@@ -274,7 +274,7 @@ async fn settlements_of_every_host_of_a_database_are_watched_also_once_the_first
     let (chain, server) = (Chain::start().await, Postgres::start());
     let how = evm(&chain).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tools.example");
     let mut first = how.start().await;
-    let second = first.beside().await;
+    let second = first.second().await;
     first.publish(&js("echo", 0.01, ECHO)).await;
     let snapshot = chain.rpc("evm_snapshot", json!([])).await;
     let (of_first, ..) = settled(&chain, &first).await;
@@ -288,6 +288,6 @@ async fn settlements_of_every_host_of_a_database_are_watched_also_once_the_first
 }
 
 async fn taken_back_too(host: &Host, receipt: &str) {
-    let told = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
-    assert_eq!(told["state"], "reorganized");
+    let answer = eventually("it is noticed", LONG, async || state(host, receipt).await).await;
+    assert_eq!(answer["state"], "reorganized");
 }

@@ -31,7 +31,7 @@ const BASE_URL: &str = "http://tools.example";
 
 /// Maximum time until a change is effective everywhere, while all hosts are connected: each checks
 /// ten times a second.
-const HEARD_WITHIN: Duration = Duration::from_secs(2);
+const RECEIVED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Number of wrong credentials that an address may try per minute.
 const AUTH_FAILURES: usize = 6;
@@ -51,7 +51,7 @@ impl Hosts {
     async fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
         let memory = Arc::new(MemoryStore::shared(Clock::default()));
-        let store = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
+        let store = Arc::new(FaultyStore::sharing(Arc::clone(&memory)));
         // Both read their keys from the same folder.
         let (first, one) = serve(memory, data.path()).await;
         let (second, other) = serve(Arc::clone(&store) as _, data.path()).await;
@@ -179,7 +179,7 @@ async fn one_registration_has_one_key_whichever_hosts_are_shown_its_payment() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_hear_of_the_other_sells_nothing_until_it_does() {
+async fn a_host_that_does_not_learn_of_the_other_sells_nothing_until_it_does() {
     let hosts = Hosts::start().await;
     hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("shared", 0.0, "export default () => ({});")).await.is(200);
     hosts.call(1, "shared").await.is(200);
@@ -189,11 +189,11 @@ async fn a_host_that_does_not_hear_of_the_other_sells_nothing_until_it_does() {
     hosts.call(1, "shared").await.fails(503, "store_unavailable", "host");
     Host::try_send(hosts.request(1, Method::GET, "/health/ready")).await.unwrap().fails(503, "store_unavailable", "host");
     hosts.store.heal();
-    let heard = || async {
+    let received = || async {
         let answer = hosts.call(1, "shared").await;
         (answer.status != 503).then_some(answer)
     };
-    eventually("it hears", HEARD_WITHIN, heard).await.fails(409, "endpoint_paused", "tool");
+    eventually("it hears", RECEIVED_WITHIN, received).await.fails(409, "endpoint_paused", "tool");
     Host::try_send(hosts.request(1, Method::GET, "/health/ready")).await.unwrap().is(200);
     hosts.end().await;
 }

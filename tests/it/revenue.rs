@@ -109,10 +109,10 @@ async fn revenue_events_and_receipts_agree_to_the_micro_dollar() {
 
     let events = events(&host, &key, "").await;
     let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
-    let mut told: Vec<_> = of("call.succeeded").iter().map(|event| event["data"]["receiptId"].as_str().unwrap().to_owned()).collect();
-    told.sort();
+    let mut listed: Vec<_> = of("call.succeeded").iter().map(|event| event["data"]["receiptId"].as_str().unwrap().to_owned()).collect();
+    listed.sort();
     receipts.sort();
-    assert_eq!(told, receipts);
+    assert_eq!(listed, receipts);
     assert_eq!(of("payment.settled").iter().map(|event| micros(&event["data"]["priceUsd"])).sum::<u64>(), gross);
     assert_eq!(of("payment.settled").iter().map(|event| micros(&event["data"]["feeUsd"])).sum::<u64>(), fees);
     let failed = of("call.failed");
@@ -125,8 +125,8 @@ async fn revenue_events_and_receipts_agree_to_the_micro_dollar() {
 
     let nothing = revenue(&host, &other).await;
     assert_eq!((&nothing["totals"]["calls"], &nothing["byEndpoint"]), (&json!(0), &json!([])));
-    let asked = host.manage(Method::GET, "/ai/builders/revenue", &json!({})).await;
-    asked.fails(400, "invalid_request", "caller");
+    let request = host.manage(Method::GET, "/ai/builders/revenue", &json!({})).await;
+    request.fails(400, "invalid_request", "caller");
     for since in ["", "30", "1w", "-1d", "30days"] {
         let path = format!("/ai/builders/revenue?since={since}");
         host.as_builder(&key, Method::GET, &path, &Value::Null).await.fails(400, "invalid_request", "caller");
@@ -147,12 +147,12 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
     for round in 0..4_u64 {
         let payer = Payer::funded(&host, 1.0).await;
         let challenge = host.challenge("earns").await;
-        let (gone, sent) = (AtomicBool::new(false), Mutex::new(vec![]));
+        let (removed, sent) = (AtomicBool::new(false), Mutex::new(vec![]));
         let paying = join_all((0..4).map(|lane| {
-            let (host, payer, challenge, gone, sent) = (&host, &payer, &challenge, &gone, &sent);
+            let (host, payer, challenge, removed, sent) = (&host, &payer, &challenge, &removed, &sent);
             async move {
                 for n in 0..15 {
-                    if gone.load(Ordering::SeqCst) {
+                    if removed.load(Ordering::SeqCst) {
                         return;
                     }
                     let payment = payer.pay(challenge);
@@ -170,7 +170,7 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
             )
             .await;
             host.cut_power();
-            gone.store(true, Ordering::SeqCst);
+            removed.store(true, Ordering::SeqCst);
         };
         tokio::join!(paying, killing);
         host.restart().await;

@@ -342,7 +342,7 @@ async fn a_rejection_is_undone_by_approving_or_by_reopening() {
 }
 
 #[tokio::test]
-async fn an_approved_request_names_its_version_and_is_reopened_as_far_as_it_was_not_granted() {
+async fn an_approval_names_its_version_and_reopens_what_was_not_granted() {
     let host = Host::start().await;
     let (_, key) = host.register("Asks").await;
     let mut asks = tool("asks", 0.0, PLAIN);
@@ -398,11 +398,11 @@ async fn endpoints_are_listed_by_state_to_admins_and_to_their_owner() {
     host.call("is-paused", &json!({})).await.fails(409, "endpoint_paused", "tool");
     decide(&host, "is-rejected", json!({ "decision": "reject" })).await.is(200);
     decide(&host, "is-taken", json!({ "decision": "takedown" })).await.is(200);
-    for (state, wanted) in
+    for (state, requested) in
         [("active", "is-active"), ("paused", "is-paused"), ("held", "is-held"), ("rejected", "is-rejected"), ("taken_down", "is-taken")]
     {
-        assert_eq!(listed(&host, Some(&key), &format!("/ai/builders/endpoints?state={state}")).await, [wanted]);
-        assert_eq!(listed(&host, None, &format!("/ai/admin/endpoints?state={state}&owner={id}")).await, [wanted]);
+        assert_eq!(listed(&host, Some(&key), &format!("/ai/builders/endpoints?state={state}")).await, [requested]);
+        assert_eq!(listed(&host, None, &format!("/ai/admin/endpoints?state={state}&owner={id}")).await, [requested]);
     }
     let all = ["is-active", "is-held", "is-paused", "is-rejected", "is-taken"];
     assert_eq!(listed(&host, Some(&key), "/ai/builders/endpoints").await, all);

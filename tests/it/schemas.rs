@@ -14,29 +14,29 @@ use tollhouse::store::{
 use self::shapes::{Fate, Shape, chain, in_a, recursive, shapes};
 use crate::harness::{Answer, Host, js};
 
-const SAYS: &str = "export default async (req) => req.input.answer;";
+const MESSAGE: &str = "export default async (req) => req.input.answer;";
 
 /// Maximum time of `/health/live` during any other work, on a shared machine and in a debug build.
 const LIVELY: Duration = Duration::from_millis(750);
 
 /// Requests `/health/live` until `done`. Returns its result and the longest time of an answer.
 async fn health<T>(host: &Host, done: impl Future<Output = T>) -> (T, Duration) {
-    let mut longest = Duration::ZERO;
+    let mut max_len = Duration::ZERO;
     tokio::pin!(done);
     loop {
-        let began = Instant::now();
+        let started = Instant::now();
         tokio::select! {
             biased;
-            done = &mut done => return (done, longest),
+            done = &mut done => return (done, max_len),
             answer = host.get("/health/live") => { answer.is(200); }
         }
-        longest = longest.max(began.elapsed());
+        max_len = max_len.max(started.elapsed());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 fn tool(slug: &str, schema: &Value, fate: Fate) -> Value {
-    let mut tool = js(slug, 0.0, SAYS);
+    let mut tool = js(slug, 0.0, MESSAGE);
     tool["inputSchema"] = schema.clone();
     tool["limits"] = json!({ "cpuMs": if fate == Fate::Answered { 1_000 } else { 40 }, "inputBytes": 1 << 20 });
     tool
@@ -48,8 +48,8 @@ fn is_unlisted(error: &Value) -> bool {
 }
 
 /// Returns a complaint if a shape ends wrongly.
-async fn wrong(host: &Host, place: usize, Shape { schema, input, fate, .. }: &Shape) -> Option<String> {
-    let slug = format!("shape-{place}");
+async fn wrong(host: &Host, position: usize, Shape { schema, input, fate, .. }: &Shape) -> Option<String> {
+    let slug = format!("shape-{position}");
     let created = host.manage(Method::POST, "/ai/endpoints/create", &tool(&slug, schema, *fate)).await;
     if *fate == Fate::Refused {
         let error = created.json()["error"].clone();
@@ -84,11 +84,11 @@ async fn no_schema_holds_the_host() {
     let shapes = shapes();
     assert!(shapes.len() >= 30);
     let mut failures = Vec::new();
-    for (place, shape) in shapes.iter().enumerate() {
-        let (ended, longest) = health(&host, wrong(&host, place, shape)).await;
-        failures.extend(ended.map(|why| format!("{}: {why}", shape.name)));
-        if longest > LIVELY {
-            failures.push(format!("{}: /health/live took {longest:?}", shape.name));
+    for (position, shape) in shapes.iter().enumerate() {
+        let (ended, max_len) = health(&host, wrong(&host, position, shape)).await;
+        failures.extend(ended.map(|reason| format!("{}: {reason}", shape.name)));
+        if max_len > LIVELY {
+            failures.push(format!("{}: /health/live took {max_len:?}", shape.name));
         }
     }
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), shapes.len(), failures.join("\n"));
@@ -104,7 +104,7 @@ fn endless() -> (Value, Value) {
 async fn a_schema_of_results_is_stopped_like_one_of_inputs_and_not_charged() {
     let host = Host::start().await;
     let (schema, deep) = endless();
-    let mut costly = js("costly", 0.01, SAYS);
+    let mut costly = js("costly", 0.01, MESSAGE);
     costly["outputSchema"] = schema;
     costly["limits"] = json!({ "cpuMs": 100 });
     host.publish(&costly).await;
@@ -124,15 +124,15 @@ fn unlistable() -> (Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_does_not_fit_is_its_callers_fault_although_listing_why_would_not_end() {
+async fn an_invalid_input_is_the_callers_fault_even_if_listing_is_endless() {
     let host = Host::start().await;
     let (schema, deep) = unlistable();
-    let mut tool = js("strict", 0.01, SAYS);
+    let mut tool = js("strict", 0.01, MESSAGE);
     tool["inputSchema"] = schema;
     tool["limits"] = json!({ "cpuMs": 5_000 });
     host.publish(&tool).await;
     let credit = host.mint(1.0).await;
-    let began = Instant::now();
+    let started = Instant::now();
     for _ in 0..8 {
         let error = host.call_credit("strict", &deep, &credit).await.fails(422, "invalid_input", "caller");
         assert!(is_unlisted(&error), "{error}");
@@ -141,7 +141,7 @@ async fn an_input_that_does_not_fit_is_its_callers_fault_although_listing_why_wo
         assert_eq!((&error["code"], &error["fault"]), (&json!("invalid_input"), &json!("caller")), "{error}");
         assert!(is_unlisted(&error), "{error}");
     }
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     // Calls are not blocked because of it.
     host.call_credit("strict", &json!({ "answer": 1 }), &credit).await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 990_000);
@@ -151,7 +151,7 @@ async fn an_input_that_does_not_fit_is_its_callers_fault_although_listing_why_wo
 async fn a_result_that_does_not_fit_is_its_tools_fault_although_listing_why_would_not_end() {
     let host = Host::start().await;
     let (schema, deep) = unlistable();
-    let mut tool = js("sloppy", 0.01, SAYS);
+    let mut tool = js("sloppy", 0.01, MESSAGE);
     tool["outputSchema"] = schema;
     tool["limits"] = json!({ "cpuMs": 5_000 });
     host.publish(&tool).await;
@@ -210,7 +210,7 @@ async fn tools_without_code_have_their_schemas_checked_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_schema_is_in_force_for_the_next_call() {
     let host = Host::start().await;
-    let mut tool = js("changing", 0.0, SAYS);
+    let mut tool = js("changing", 0.0, MESSAGE);
     tool["inputSchema"] = json!({ "required": ["answer"] });
     host.publish(&tool).await;
     host.call("changing", &json!({ "answer": 1 })).await.is(200);
@@ -234,7 +234,7 @@ async fn a_changed_schema_is_in_force_for_the_next_call() {
 async fn an_input_that_does_not_fit_is_never_accepted_and_no_failure_of_the_tool() {
     let host = Host::start().await;
     let (_, key) = host.register("builder").await;
-    let mut tool = js("strict", 0.0, SAYS);
+    let mut tool = js("strict", 0.0, MESSAGE);
     tool["inputSchema"] = json!({ "required": ["answer"] });
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
     let streamed = |input: Value| host.request(Method::POST, "/tools/strict").header("accept", "text/event-stream").json(&input);
@@ -246,7 +246,7 @@ async fn an_input_that_does_not_fit_is_never_accepted_and_no_failure_of_the_tool
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_hidden_in_what_is_told_of_a_result_and_the_rest_still_fits() {
+async fn a_secret_is_hidden_in_what_learns_of_a_result_and_the_rest_still_fits() {
     let host = Host::start().await;
     let secret = "swordfish-swordfish";
     let mut tool = js("leaky", 0.0, "export default async (req, ctx) => req.input.named ? { [ctx.env.WORD]: 1 } : { word: ctx.env.WORD };");
@@ -310,16 +310,16 @@ async fn costly_uploads_of_one_builder_hold_up_no_change_of_anothers() {
     let host = Host::start().await;
     let ((_, one), (_, other)) = (host.register("One").await, host.register("Other").await);
     host.publish(&js("mine", 0.0, "export default () => 1")).await;
-    let (began, tools) = (Instant::now(), (0..6).map(|at| costly(&format!("slow-{at}"))).collect::<Vec<_>>());
+    let (started, tools) = (Instant::now(), (0..6).map(|at| costly(&format!("slow-{at}"))).collect::<Vec<_>>());
     let slow = async {
         let answers = futures_util::future::join_all(tools.iter().map(|tool| host.as_builder(&one, Method::POST, CREATE, tool))).await;
-        (answers, began.elapsed())
+        (answers, started.elapsed())
     };
     let quick = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         host.as_builder(&other, Method::POST, CREATE, &vouched(js("quick", 0.0, "export default () => 1"))).await.is(200);
         host.manage(Method::PATCH, "/ai/endpoints/mine", &json!({ "status": "paused" })).await.is(200);
-        began.elapsed()
+        started.elapsed()
     };
     let ((answers, slow), quick) = tokio::join!(slow, quick);
     assert!(quick < slow, "{quick:?}, {slow:?}");

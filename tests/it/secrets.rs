@@ -30,22 +30,23 @@ async fn set(host: &Host, slug: &str, name: &str, value: &str, visibility: &str)
 /// `other` on another port.
 async fn seller() -> (String, String, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&seen);
+    let stored = Arc::clone(&seen);
     let elsewhere = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = elsewhere.local_addr().unwrap().to_string();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let onward = format!("http://{other}/");
-    let answer = |kept: Arc<Mutex<Vec<String>>>| {
+    let answer = |stored: Arc<Mutex<Vec<String>>>| {
         move |headers: HeaderMap| async move {
             let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-            kept.lock().unwrap().push(text("x-key").unwrap_or_default());
+            stored.lock().unwrap().push(text("x-key").unwrap_or_default());
             Json(json!({ "key": text("x-key"), "agent": text("user-agent") }))
         }
     };
-    let router =
-        Router::new().route("/", get(answer(Arc::clone(&kept)))).route("/moved", get(move || async move { Redirect::temporary(&onward) }));
-    let onward = Router::new().route("/", get(answer(kept)));
+    let router = Router::new()
+        .route("/", get(answer(Arc::clone(&stored))))
+        .route("/moved", get(move || async move { Redirect::temporary(&onward) }));
+    let onward = Router::new().route("/", get(answer(stored)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     tokio::spawn(async move { axum::serve(elsewhere, onward).await });
     (address, other, seen)
@@ -61,9 +62,9 @@ async fn a_handler_reads_what_its_owner_set_until_it_is_removed() {
     let first = set(&host, "keeper", "API_KEY", VALUE, "env").await.is(200).json();
     assert_eq!(first["secret"].as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>().len(), 4, "{first}");
     set(&host, "keeper", "SELLER_KEY", "for servers only", "auth").await.is(200);
-    let told = host.call("keeper", &json!({ "guess": VALUE })).await.is(200).json();
+    let body = host.call("keeper", &json!({ "guess": VALUE })).await.is(200).json();
     let length = VALUE.encode_utf16().count();
-    assert_eq!(told, json!({ "length": length, "names": ["API_KEY"], "same": true, "frozen": true }));
+    assert_eq!(body, json!({ "length": length, "names": ["API_KEY"], "same": true, "frozen": true }));
     let replaced = set(&host, "keeper", "API_KEY", "another value", "env").await.is(200).json();
     assert_eq!(replaced["secret"]["createdAt"], first["secret"]["createdAt"]);
     assert_eq!(host.call("keeper", &json!({ "guess": "another value" })).await.is(200).json()["same"], true);
@@ -134,9 +135,9 @@ async fn a_server_gets_a_secret_that_the_handler_never_sees() {
     let call = async |path: &str| host.call("buyer", &json!({ "url": format!("http://{address}{path}") })).await;
     call("/").await.fails(502, "handler_failed", "tool");
     set(&host, "buyer", "SELLER_KEY", "k-3Zx9Qp7Lm2Vt", "auth").await.is(200);
-    let told = call("/").await.is(200).json();
-    assert_eq!((&told["env"], &told["got"]["key"]), (&json!([]), &json!("[redacted]")), "{told}");
-    assert!(told["got"]["agent"].as_str().unwrap().starts_with("Tollhouse/"));
+    let body = call("/").await.is(200).json();
+    assert_eq!((&body["env"], &body["got"]["key"]), (&json!([]), &json!("[redacted]")), "{body}");
+    assert!(body["got"]["agent"].as_str().unwrap().starts_with("Tollhouse/"));
     // Another host does not get the secret.
     assert_eq!(call("/moved").await.is(200).json()["got"]["key"], Value::Null);
     assert_eq!(*seen.lock().unwrap(), ["k-3Zx9Qp7Lm2Vt", ""]);
@@ -246,30 +247,30 @@ async fn nothing_that_the_host_wrote_or_said_has_a_credential_in_it() {
         ("auth secret", auth.to_owned()),
         ("master key", master),
     ];
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     for n in 1..=20 {
         let answer = host.call_credit("busy", &json!({ "n": n }), &credit).await;
         if let Some(receipt) = answer.header("x-receipt-id") {
-            said.push(host.get(&format!("/ai/receipts/{receipt}")).await.is(200));
+            message.push(host.get(&format!("/ai/receipts/{receipt}")).await.is(200));
         }
-        said.push(answer);
-        said.push(host.call("theirs", &json!({})).await.is(200));
+        message.push(answer);
+        message.push(host.call("theirs", &json!({})).await.is(200));
     }
     // Refusals also produce answers and log lines.
     let wrong = host.request(Method::GET, &path("busy")).header("x-admin-token", format!("{}x", &host.admin));
-    said.push(host.send(wrong).await.is(401));
-    said.push(host.as_builder(&builder, Method::GET, &path("busy"), &json!({})).await.is(403));
-    said.push(host.call_credit("busy", &json!({ "n": 1 }), &format!("{credit}x")).await.is(402));
-    said.push(host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.is(200));
-    said.push(host.call("theirs", &json!({})).await.is(200));
-    for place in
+    message.push(host.send(wrong).await.is(401));
+    message.push(host.as_builder(&builder, Method::GET, &path("busy"), &json!({})).await.is(403));
+    message.push(host.call_credit("busy", &json!({ "n": 1 }), &format!("{credit}x")).await.is(402));
+    message.push(host.manage(Method::POST, "/ai/admin/secrets/rotate", &json!({})).await.is(200));
+    message.push(host.call("theirs", &json!({})).await.is(200));
+    for position in
         [path("busy"), "/ai/endpoints/busy".into(), "/ai/endpoints/busy/logs".into(), "/ai/builders/events".into(), "/health".into()]
     {
-        said.push(host.manage(Method::GET, &place, &json!({})).await);
+        message.push(host.manage(Method::GET, &position, &json!({})).await);
     }
-    said.push(host.as_builder(&builder, Method::GET, "/ai/builders/events", &json!({})).await.is(200));
-    said.push(host.as_builder(&builder, Method::GET, "/ai/builders/me", &json!({})).await.is(200));
-    for answer in &said {
+    message.push(host.as_builder(&builder, Method::GET, "/ai/builders/events", &json!({})).await.is(200));
+    message.push(host.as_builder(&builder, Method::GET, "/ai/builders/me", &json!({})).await.is(200));
+    for answer in &message {
         let text = [answer.body.to_vec(), format!("{:?}", answer.headers).into_bytes()].concat();
         assert_eq!(found(&credentials, &text), Vec::<&str>::new(), "{answer:?}");
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Facilitator, Host, PAY_TO, Payer, Settles, eventually, js};
+use crate::harness::{Facilitator, Host, PAY_TO, Payer, SettleMode, eventually, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
-async fn with_facilitator(settles: Settles) -> (Host, Facilitator, Payer) {
+async fn with_facilitator(settles: SettleMode) -> (Host, Facilitator, Payer) {
     let facilitator = Facilitator::start(settles).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
@@ -18,34 +18,34 @@ async fn with_facilitator(settles: Settles) -> (Host, Facilitator, Payer) {
 
 #[tokio::test]
 async fn a_refused_settlement_withholds_the_output_and_may_be_tried_again() {
-    let (host, facilitator, payer) = with_facilitator(Settles::Refused("insufficient_funds")).await;
+    let (host, facilitator, payer) = with_facilitator(SettleMode::Refused("insufficient_funds")).await;
     let payment = payer.pay(&host.challenge("echo").await);
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(402);
     assert_eq!(answer.json()["error"], "insufficient_funds");
     assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
     let state = host.payment(&payment.id()).await.unwrap();
     assert_eq!((&state["state"], &state["reason"]), (&json!("refused"), &json!("insufficient_funds")));
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
     assert_eq!(host.receipt(&answer.receipt_id()).await["simulated"], false);
 }
 
 #[tokio::test]
 async fn a_settlement_that_is_refused_for_what_the_host_asks_is_the_hosts_fault() {
-    let (host, facilitator, payer) = with_facilitator(Settles::Refused("invalid_network")).await;
+    let (host, facilitator, payer) = with_facilitator(SettleMode::Refused("invalid_network")).await;
     let payment = payer.pay(&host.challenge("echo").await);
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await;
     answer.fails(502, "facilitator_unavailable", "host");
     assert!(!String::from_utf8_lossy(&answer.body).contains("secret"));
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "refused");
     // The payment is unspent.
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
 }
 
 #[tokio::test]
 async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
-    let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;
+    let (host, facilitator, payer) = with_facilitator(SettleMode::Unanswered).await;
     let payment = payer.pay(&host.challenge("echo").await);
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(502);
     let error = answer.json()["error"].clone();
@@ -58,16 +58,16 @@ async fn an_unanswered_settlement_is_unknown_until_it_is_resolved() {
     let again = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(502);
     assert_eq!(again.json()["error"]["code"], "settlement_unknown");
 
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     let state = eventually("the settlement is resolved", Duration::from_secs(20), || async {
         host.payment(&payment.id()).await.filter(|payment| payment["state"] != "settling")
     })
     .await;
     assert_eq!(state["state"], "settled");
-    let asked = facilitator.asked();
+    let request = facilitator.asked();
     let answer = host.call_paid("echo", &json!({ "secret": 7 }), &payment).await.is(200);
     assert_eq!((answer.json(), answer.receipt_id()), (json!({ "echo": { "secret": 7 } }), state["receiptId"].as_str().unwrap().to_owned()));
-    assert_eq!(facilitator.asked(), asked, "it was settled again");
+    assert_eq!(facilitator.asked(), request, "it was settled again");
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_facilitator_that_is_away_admits_nobody() {
 /// Regression: with 20 open settlements a host took two minutes to start.
 #[tokio::test]
 async fn a_facilitator_that_hangs_holds_up_no_start() {
-    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let facilitator = Facilitator::start(SettleMode::Hangs).await;
     // The port changes at the restart, but the public URL that the payments name does not.
     let host = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tools.example");
     let mut host = host.start().await;
@@ -104,7 +104,7 @@ async fn a_facilitator_that_hangs_holds_up_no_start() {
     for payment in &payments {
         assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
     }
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     for payment in &payments {
         eventually("it is resolved beside", Duration::from_secs(60), async || {
             host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
@@ -115,28 +115,28 @@ async fn a_facilitator_that_hangs_holds_up_no_start() {
 }
 
 #[tokio::test]
-async fn an_operator_without_a_node_is_told_at_start_what_that_means() {
-    let (host, _facilitator, _payer) = with_facilitator(Settles::Well).await;
+async fn an_operator_without_a_node_is_reported_at_start_what_that_means() {
+    let (host, _facilitator, _payer) = with_facilitator(SettleMode::Well).await;
     assert!(host.log().contains("no node is named in `TOLLHOUSE_RPC_URL`"), "{}", host.log());
 }
 
 #[tokio::test]
 async fn what_a_facilitator_says_of_itself_is_for_the_log() {
-    let (host, _facilitator, payer) = with_facilitator(Settles::Refused("401_call_0xbad")).await;
+    let (host, _facilitator, payer) = with_facilitator(SettleMode::Refused("401_call_0xbad")).await;
     let payment = payer.pay(&host.challenge("echo").await);
     // An unknown error code of the facilitator says nothing about the money.
     let answer = host.call_paid("echo", &json!({}), &payment).await;
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (502, &json!("settlement_unknown")));
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
-    let told = format!("{answer:?} {:?}", host.payment(&payment.id()).await);
-    assert!(!told.contains("0xbad"), "{told}");
+    let expected = format!("{answer:?} {:?}", host.payment(&payment.id()).await);
+    assert!(!expected.contains("0xbad"), "{expected}");
     assert!(host.log().contains("401_call_0xbad"));
 }
 
 /// `cli::unresolved` covers the end of a settlement that nobody answers for. This one covers permissions and errors.
 #[tokio::test]
 async fn admin_resolves_only_settlements_that_are_unresolved() {
-    let (host, facilitator, payer) = with_facilitator(Settles::Unanswered).await;
+    let (host, facilitator, payer) = with_facilitator(SettleMode::Unanswered).await;
     let payment = payer.pay(&host.challenge("echo").await);
     host.call_paid("echo", &json!({}), &payment).await.is(502);
     let listed = host.manage(Method::GET, "/ai/admin/unresolved", &Value::Null).await.is(200).json();
@@ -152,5 +152,5 @@ async fn admin_resolves_only_settlements_that_are_unresolved() {
     }
     let health = host.get("/health").await.is(200).json();
     assert_eq!((&health["openSettlements"], &health["unresolvedSettlements"]), (&json!(1), &json!(0)));
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
 }

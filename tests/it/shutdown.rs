@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Host, eventually, js, signal, stream::Stream, tollhouse};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Shuts the host down, waits for its end, and starts it again on the same data.
 async fn end_and_restart(host: &mut Host) {
@@ -21,7 +21,7 @@ async fn end_and_restart(host: &mut Host) {
 }
 
 async fn ended(host: &Host) {
-    eventually("the host has ended", PATIENCE, || async { (!host.lives()).then_some(()) }).await;
+    eventually("the host has ended", TIMEOUT, || async { (!host.lives()).then_some(()) }).await;
 }
 
 async fn last_of_the_trail(host: &Host) -> Value {
@@ -49,26 +49,26 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
     let request = host.request(Method::POST, "/ai/endpoints/create").header("x-admin-token", &host.admin).json(&upload);
     // The audit trail has the upload as soon as it has begun.
     let uploading = tokio::spawn(request.send());
-    let begun = |last: &Value| last["path"] == "/ai/endpoints/create" && last["outcome"].is_null();
-    eventually("the upload is begun", PATIENCE, || async { begun(&last_of_the_trail(&host).await).then_some(()) }).await;
+    let started = |last: &Value| last["path"] == "/ai/endpoints/create" && last["outcome"].is_null();
+    eventually("the upload is begun", TIMEOUT, || async { started(&last_of_the_trail(&host).await).then_some(()) }).await;
     uploading.abort();
     _ = uploading.await;
-    assert!(begun(&last_of_the_trail(&host).await), "the upload was over before the host was told to end");
+    assert!(started(&last_of_the_trail(&host).await), "the upload was over before the host was told to end");
     end_and_restart(&mut host).await;
     assert_eq!(last_of_the_trail(&host).await["outcome"]["status"], 200);
     assert_eq!(host.get("/ai/endpoints/slow-to-load").await.is(200).json()["endpoint"]["slug"], "slow-to-load");
 }
 
 #[tokio::test]
-async fn those_who_follow_are_let_go_as_soon_as_the_host_is_told_to_end() {
+async fn those_who_follow_are_released_as_soon_as_the_host_is_asked_to_stop() {
     let host = Host::start().await;
     host.publish(&js("silent", 0.0, "export default () => ({});")).await;
     let follow = host.request(Method::GET, "/ai/endpoints/silent/logs").header("x-admin-token", &host.admin);
     let mut stream = Stream::open(follow).await;
-    let told = Instant::now();
+    let reported = Instant::now();
     host.terminate();
     while stream.next().await.is_some() {}
-    assert!(told.elapsed() < Duration::from_millis(400), "{:?}", told.elapsed());
+    assert!(reported.elapsed() < Duration::from_millis(400), "{:?}", reported.elapsed());
     assert!(stream.retry.is_some_and(|wait| wait <= 1_000), "{:?}", stream.retry);
     ended(&host).await;
 }
@@ -80,7 +80,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
     let mut stream = Stream::open(host.request(Method::GET, "/ai/endpoints/goes-on/logs").header("x-admin-token", &host.admin)).await;
     host.get("/health/ready").await.is(200);
     host.terminate();
-    eventually("it is not ready", PATIENCE, || async { (host.get("/health/ready").await.status == 503).then_some(()) }).await;
+    eventually("it is not ready", TIMEOUT, || async { (host.get("/health/ready").await.status == 503).then_some(()) }).await;
     let refused = host.get("/health/ready").await.json();
     assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!("busy"), &json!("the host is shutting down")));
     // Also over a new connection.
@@ -103,7 +103,7 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
 }
 
 #[tokio::test]
-async fn a_host_that_is_told_to_end_while_it_starts_ends() {
+async fn a_host_that_is_asked_to_stop_while_it_starts_ends() {
     let data = tempfile::tempdir().unwrap();
     for waits in (0..800).step_by(80) {
         let mut command = tollhouse();
@@ -111,9 +111,9 @@ async fn a_host_that_is_told_to_end_while_it_starts_ends() {
         let mut host = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         tokio::time::sleep(Duration::from_millis(waits)).await;
         signal(i32::try_from(host.id()).unwrap(), Signal::TERM);
-        let told = Instant::now();
+        let reported = Instant::now();
         while host.try_wait().unwrap().is_none() {
-            assert!(told.elapsed() < PATIENCE, "told after {waits} ms, it goes on");
+            assert!(reported.elapsed() < TIMEOUT, "told after {waits} ms, it goes on");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -19,7 +19,7 @@ use crate::{
         chain::{GAS_ADDRESS, GAS_KEY},
         eventually, js,
         postgres::Postgres,
-        random, rounds_asked,
+        random, rounds_requested,
     },
 };
 
@@ -33,7 +33,7 @@ const LONG: Duration = Duration::from_secs(120);
 const ROUNDS: usize = 5;
 const PAYERS: usize = 6;
 /// Maximum time from the first paid calls to the kill.
-const LONGEST_MS: u64 = 500;
+const MAX_MS: u64 = 500;
 
 /// Returns the configuration of a host that settles on `chain` itself.
 fn settling(chain: &Chain) -> HostBuilder {
@@ -137,7 +137,7 @@ async fn hosts_of_one_database_pay_gas_with_one_key_and_none_takes_the_nonce_of_
     let server = Postgres::start();
     let chain = Chain::start().await;
     let (host, challenge) = priced(settling(&chain).env("TOLLHOUSE_STORE", server.url()).start().await).await;
-    let hosts = [host.beside().await, host];
+    let hosts = [host.second().await, host];
     let payer = payer(&chain).await;
     let before = used(&chain).await;
     let pay = |n: usize| hosts[n % 2].paid_request("echo", &json!({ "n": n }), &payer.pay(&challenge));
@@ -221,11 +221,11 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
         payers.push(payer(&chain).await);
     }
     let (mut moved, mut sent_in_all) = (0, 0);
-    let rounds = rounds_asked(ASKED).map_or(ROUNDS, |kills| kills.div_ceil(2));
+    let rounds = rounds_requested(ASKED).map_or(ROUNDS, |kills| kills.div_ceil(2));
     for _ in 0..rounds {
-        let wait = Duration::from_millis(random.u64(..LONGEST_MS));
+        let wait = Duration::from_millis(random.u64(..MAX_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;
-        host.restart_and_kill(Duration::from_millis(random.u64(..LONGEST_MS))).await;
+        host.restart_and_kill(Duration::from_millis(random.u64(..MAX_MS))).await;
         host.restart().await;
         eventually("what was open is resolved", LONG, async || {
             chain.rpc("anvil_mine", json!(["0x1"])).await;
@@ -253,10 +253,10 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
 /// Lets every payer send new payments until the host is killed. Returns the payments, and whether
 /// each was answered with 200.
 async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, wait: Duration) -> Vec<(Payment, bool)> {
-    let (gone, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let (removed, sent) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let victim: &Host = host;
     let paying = join_all(payers.iter().map(async |payer| {
-        while !gone.load(Ordering::SeqCst) {
+        while !removed.load(Ordering::SeqCst) {
             let payment = payer.pay(challenge);
             let answer = Host::try_send(victim.paid_request("echo", &json!({}), &payment)).await;
             sent.lock().unwrap().push((payment, answer.is_ok_and(|answer| answer.status == 200)));
@@ -265,7 +265,7 @@ async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, 
     let killing = async {
         tokio::time::sleep(wait).await;
         victim.cut_power();
-        gone.store(true, Ordering::SeqCst);
+        removed.store(true, Ordering::SeqCst);
     };
     tokio::join!(paying, killing);
     host.kill9();

@@ -187,8 +187,8 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     }
     let events = owner.all("/ai/builders/events?since=7d&endpointSlug=weather", "events").await;
     let of = |kind: &str| events.iter().filter(|event| event["kind"] == kind).collect::<Vec<_>>();
-    let told: BTreeSet<_> = of("call.succeeded").iter().map(|event| event["data"]["receiptId"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told, receipts.iter().cloned().collect());
+    let listed: BTreeSet<_> = of("call.succeeded").iter().map(|event| event["data"]["receiptId"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(listed, receipts.iter().cloned().collect());
     assert_eq!((of("payment.settled").len(), of("call.failed").len()), (paid, failed));
     assert_eq!((of("endpoint.created").len(), of("capability.granted").len(), of("secret.set").len()), (1, 1, 3));
     let logs = eventually("all lines are written", Duration::from_secs(5), || async {

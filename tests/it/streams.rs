@@ -44,10 +44,10 @@ async fn a_long_running_tool_is_streamed_with_its_receipt_at_the_end() {
     let (accepted, result) = (&events[0].data, &events.last().unwrap().data);
     assert_eq!(accepted["paymentId"], payment.id());
     let progress: Vec<_> = events.iter().filter(|event| event.name == "progress").map(|event| &event.data).collect();
-    assert!(progress.iter().all(|told| told["elapsedMs"].is_u64()), "{progress:?}");
+    assert!(progress.iter().all(|reported| reported["elapsedMs"].is_u64()), "{progress:?}");
     assert_eq!((&progress[0]["message"], &progress[0]["fraction"]), (&json!("begun"), &json!(0.25)));
     assert_eq!((&progress[1]["message"], progress[1].get("fraction")), (&json!("no red"), None));
-    let beats = progress.iter().filter(|told| told.get("message").is_none()).count();
+    let beats = progress.iter().filter(|reported| reported.get("message").is_none()).count();
     assert!(beats >= 2 && beats == progress.len() - 2, "{progress:?}");
     assert_eq!((&result["ok"], &result["result"], &result["paymentId"]), (&json!(true), &json!({ "done": true }), &json!(payment.id())));
     assert_eq!(result["receipt"]["receiptId"], accepted["receiptId"]);

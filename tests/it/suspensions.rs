@@ -112,7 +112,7 @@ async fn a_suspended_builder_changes_nothing_sells_nothing_and_gets_all_of_it_ba
 }
 
 #[tokio::test]
-async fn calls_under_way_lose_what_they_may_touch_when_their_builder_is_suspended() {
+async fn calls_in_flight_lose_what_they_may_touch_when_their_builder_is_suspended() {
     let host = Host::start().await;
     let (id, key) = host.register("Suspended").await;
     host.as_builder(&key, Method::POST, CREATE, &tool("waits", 0.25, WAITS)).await.is(200);

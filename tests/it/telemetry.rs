@@ -13,9 +13,9 @@ use std::{
 
 use reqwest::Client;
 use serde_json::json;
-use tollhouse::telemetry::{Metric, table};
+use tollhouse::telemetry::{Metric, metric_table};
 
-use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
+use crate::harness::{Facilitator, Host, Payer, SettleMode, eventually, js};
 
 /// A series: its name with the formatted labels, and its value.
 type Series = BTreeMap<String, f64>;
@@ -39,14 +39,14 @@ async fn value(host: &Host, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn every_metric_of_the_table_is_told_and_none_besides() {
+async fn every_metric_of_the_table_is_reported_and_none_besides() {
     let host = Host::start().await;
     let text = metrics(&host).await;
-    let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(str::to_owned).collect();
+    let listed: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(str::to_owned).collect();
     let kind = |metric: &&Metric| format!("{} {}", metric.name, metric.kind.as_str());
-    assert_eq!(told, table::ALL.iter().map(kind).collect());
+    assert_eq!(listed, metric_table::ALL.iter().map(kind).collect());
     let named: BTreeSet<_> = series(&text).into_keys().map(|series| series.split('{').next().unwrap().to_owned()).collect();
-    for metric in table::ALL {
+    for metric in metric_table::ALL {
         let is_there = named.contains(metric.name) || named.contains(&format!("{}_count", metric.name));
         assert!(is_there, "{} has no value", metric.name);
         let labels = text.lines().filter(|line| line.starts_with(&format!("{}{{", metric.name)));
@@ -57,7 +57,7 @@ async fn every_metric_of_the_table_is_told_and_none_besides() {
 }
 
 #[tokio::test]
-async fn openmetrics_is_told_whom_it_is_asked_for_by() {
+async fn openmetrics_is_reported_whom_it_is_asked_for_by() {
     let host = Host::start().await;
     let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
     let answer = Client::builder().no_proxy().build().unwrap().get(format!("{}/metrics", host.url)).header("accept", accept);
@@ -69,7 +69,7 @@ async fn openmetrics_is_told_whom_it_is_asked_for_by() {
 
 #[tokio::test]
 async fn what_happens_to_calls_and_payments_is_counted_once() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("free", 0.0, "export default (req) => { if (req.input.fails) throw new Error('no'); return {}; };")).await;
     host.publish(&js("paid", 0.01, "export default () => ({});")).await;
@@ -81,20 +81,20 @@ async fn what_happens_to_calls_and_payments_is_counted_once() {
     let payment = payer.pay(&host.challenge("paid").await);
     let bought = host.call_paid("paid", &json!({}), &payment).await.is(200);
     assert_eq!(host.call_paid("paid", &json!({}), &payment).await.is(200).receipt_id(), bought.receipt_id());
-    facilitator.tell(Settles::Refused("insufficient_funds"));
+    facilitator.set_mode(SettleMode::Refused("insufficient_funds"));
     host.call_paid("paid", &json!({}), &payer.pay(&host.challenge("paid").await)).await.is(402);
     let credit = host.mint(1.0).await;
     host.call_credit("paid", &json!({}), &credit).await.is(200);
     host.mcp().call("free", json!({}), json!({})).await;
 
-    let told = series(&metrics(&host).await);
-    let is = |name: &str, value: f64| assert_eq!(told.get(name).copied(), Some(value), "{name}");
+    let answer = series(&metrics(&host).await);
+    let is = |name: &str, value: f64| assert_eq!(answer.get(name).copied(), Some(value), "{name}");
     // A repeated answer counts as a successful call.
     is("tollhouse_calls_total{outcome=\"ok\",fault=\"none\"}", 7.0);
     is("tollhouse_calls_total{outcome=\"handler_failed\",fault=\"tool\"}", 1.0);
     is(
         "tollhouse_call_seconds_count",
-        told.iter().filter(|(name, _)| name.starts_with("tollhouse_calls_total")).map(|(_, many)| many).sum(),
+        answer.iter().filter(|(name, _)| name.starts_with("tollhouse_calls_total")).map(|(_, many)| many).sum(),
     );
     is("tollhouse_call_stage_seconds_count{stage=\"run\"}", 8.0);
     is("tollhouse_call_stage_seconds_count{stage=\"queue\"}", 8.0);
@@ -112,9 +112,9 @@ async fn what_happens_to_calls_and_payments_is_counted_once() {
     is("tollhouse_mcp_requests_total{method=\"tools/call\"}", 1.0);
     is("tollhouse_http_refusals_total{code=\"handler_failed\",fault=\"tool\"}", 1.0);
     is("tollhouse_settlements_open", 0.0);
-    assert!(told["tollhouse_store_commits_total{durability=\"durable\",outcome=\"ok\"}"] > 3.0);
-    assert!(told["tollhouse_store_syncs_total"] > 1.0 && told["tollhouse_connections"] >= 1.0);
-    assert!(told["tollhouse_jail_layer{layer=\"seccomp\"}"] + told["tollhouse_jail_layer_refused{layer=\"seccomp\"}"] <= 1.0);
+    assert!(answer["tollhouse_store_commits_total{durability=\"durable\",outcome=\"ok\"}"] > 3.0);
+    assert!(answer["tollhouse_store_syncs_total"] > 1.0 && answer["tollhouse_connections"] >= 1.0);
+    assert!(answer["tollhouse_jail_layer{layer=\"seccomp\"}"] + answer["tollhouse_jail_layer_refused{layer=\"seccomp\"}"] <= 1.0);
 }
 
 #[tokio::test]
@@ -122,34 +122,34 @@ async fn what_is_removed_for_its_age_or_number_is_counted_by_its_kind() {
     let few = Host::builder().env("TOLLHOUSE_CALLS_KEPT", 1).env("TOLLHOUSE_LOG_LINES_KEPT", 1).env("TOLLHOUSE_FREE_RECEIPTS_KEPT", 1);
     let host = few.start().await;
     host.publish(&js("free", 0.0, "export default (req, ctx) => { ctx.log.info('a line'); return {}; };")).await;
-    let told = async |kind: &str| value(&host, &format!("tollhouse_store_rows_removed_total{{kind=\"{kind}\"}}")).await;
+    let describe = async |kind: &str| value(&host, &format!("tollhouse_store_rows_removed_total{{kind=\"{kind}\"}}")).await;
     for kind in ["calls", "logs", "freeReceipts", "audit", "events", "payments"] {
-        assert_eq!(told(kind).await, 0.0, "{kind}");
+        assert_eq!(describe(kind).await, 0.0, "{kind}");
     }
     // Further calls put the counts above the limit, because calls and lines are stored in the
     // background.
     eventually("some of each are removed", Duration::from_secs(60), async || {
         host.call("free", &json!({})).await.is(200);
-        let all = [told("calls").await, told("logs").await, told("freeReceipts").await];
+        let all = [describe("calls").await, describe("logs").await, describe("freeReceipts").await];
         all.iter().all(|removed| *removed > 0.0).then_some(())
     })
     .await;
     for kind in ["audit", "events", "payments"] {
-        assert_eq!(told(kind).await, 0.0, "{kind}");
+        assert_eq!(describe(kind).await, 0.0, "{kind}");
     }
 }
 
 #[tokio::test]
-async fn a_settlement_that_nobody_told_the_end_of_is_counted_as_unknown() {
-    let facilitator = Facilitator::start(Settles::Unanswered).await;
+async fn a_settlement_that_nobody_reported_the_end_of_is_counted_as_unknown() {
+    let facilitator = Facilitator::start(SettleMode::Unanswered).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("paid", 0.01, "export default () => ({});")).await;
     let payment = Payer::new().pay(&host.challenge("paid").await);
     host.call_paid("paid", &json!({}), &payment).await.is(502);
-    let told = series(&metrics(&host).await);
-    assert_eq!(told["tollhouse_payments_total{state=\"unknown\"}"], 1.0);
-    assert_eq!(told["tollhouse_settlements_open"], 1.0);
-    assert_eq!(told["tollhouse_calls_total{outcome=\"settlement_unknown\",fault=\"host\"}"], 1.0);
+    let answer = series(&metrics(&host).await);
+    assert_eq!(answer["tollhouse_payments_total{state=\"unknown\"}"], 1.0);
+    assert_eq!(answer["tollhouse_settlements_open"], 1.0);
+    assert_eq!(answer["tollhouse_calls_total{outcome=\"settlement_unknown\",fault=\"host\"}"], 1.0);
 }
 
 /// A label that strangers can choose would permit them to create any number of series.

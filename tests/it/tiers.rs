@@ -88,12 +88,12 @@ async fn the_strictest_of_endpoint_builder_and_policy_is_in_force_from_the_next_
     assert_eq!((tiers(&host, "theirs").await, count(&host, "theirs").await), (["jit".into(), "jit".into()], json!(1)));
 
     let events = host.as_builder(&key, Method::GET, "/ai/builders/events?limit=200", &Value::Null).await.is(200).json();
-    let told = |kind: &str| -> Vec<Value> {
+    let describe = |kind: &str| -> Vec<Value> {
         let events = events["events"].as_array().unwrap().iter().rev();
         events.filter(|event| event["kind"] == kind).map(|event| event["data"]["tier"].clone()).collect()
     };
     assert_eq!(
-        (told("builder.tier_set"), told("endpoint.reviewed")),
+        (describe("builder.tier_set"), describe("endpoint.reviewed")),
         (vec![json!("jitless"), json!("jit")], vec![json!("jitless"), json!("jit")])
     );
 }
@@ -158,6 +158,6 @@ async fn a_host_may_have_one_tier_for_all() {
     let mut unknown = tollhouse();
     unknown.args(["serve", "--listen", "127.0.0.1:0", "--sandbox-tier", "fast", "--data"]).arg(data.path());
     let unknown = unknown.output().unwrap();
-    let said = String::from_utf8_lossy(&unknown.stderr);
-    assert!(!unknown.status.success() && said.contains("`fast` is no tier"), "{said}");
+    let text = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success() && text.contains("`fast` is no tier"), "{text}");
 }

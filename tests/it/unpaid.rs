@@ -6,12 +6,12 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, Settles, eventually, js, postgres::Postgres};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, eventually, js, postgres::Postgres};
 
 const PRICE: f64 = 0.01;
 const MICROS: u64 = 10_000;
 const FUNDS: u64 = 1_000_000;
-const TOO_LATE: &str = "invalid_exact_evm_payload_authorization_valid_before";
+const EXPIRED: &str = "invalid_exact_evm_payload_authorization_valid_before";
 
 /// Fails as its input says.
 const MOODY: &str = "export default async (req) => {
@@ -57,26 +57,26 @@ async fn what_ends_before_it_can_be_settled_is_refused_before_the_work() {
     let challenge = host.challenge("moody").await;
     let payment = valid_for(&payer, &challenge, Duration::from_secs(30));
     let refused = host.call_paid("moody", &json!({}), &payment).await.is(402);
-    assert_eq!(refused.json()["error"], TOO_LATE);
-    assert_eq!(refused.decoded("payment-required")["error"], TOO_LATE);
-    let told = refused.json()["message"].as_str().unwrap().to_owned();
-    assert!(told.contains("the tool may run for 10 s") && told.contains("maxTimeoutSeconds"), "{told}");
+    assert_eq!(refused.json()["error"], EXPIRED);
+    assert_eq!(refused.decoded("payment-required")["error"], EXPIRED);
+    let text = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(text.contains("the tool may run for 10 s") && text.contains("maxTimeoutSeconds"), "{text}");
     let mcp = host.mcp().call("moody", json!({}), json!({ "x402/payment": payment.payload })).await;
-    assert_eq!((&mcp["isError"], &mcp["structuredContent"]["error"]), (&json!(true), &json!(TOO_LATE)));
+    assert_eq!((&mcp["isError"], &mcp["structuredContent"]["error"]), (&json!(true), &json!(EXPIRED)));
     assert!(mcp["content"][1]["text"].as_str().unwrap().contains("the tool may run for 10 s"), "{mcp}");
     assert_eq!((host.payment(&payment.id()).await, host.balance(&payer.address).await), (None, FUNDS));
 
     // Long enough for this tool, but not for a slower one.
     let payment = valid_for(&payer, &challenge, Duration::from_secs(120));
     host.change("moody", &json!({ "limits": { "wallMs": 150_000 } })).await;
-    assert_eq!(host.call_paid("moody", &json!({}), &payment).await.is(402).json()["error"], TOO_LATE);
+    assert_eq!(host.call_paid("moody", &json!({}), &payment).await.is(402).json()["error"], EXPIRED);
     host.change("moody", &json!({ "limits": { "wallMs": 10_000 } })).await;
     host.call_paid("moody", &json!({}), &payment).await.is(200);
     // The validity in the challenge is enough, whatever the limit of the tool.
     host.change("moody", &json!({ "limits": { "wallMs": 290_000 } })).await;
     let challenge = host.challenge("moody").await;
-    let asked = Duration::from_secs(challenge["accepts"][0]["maxTimeoutSeconds"].as_u64().unwrap());
-    host.call_paid("moody", &json!({}), &valid_for(&payer, &challenge, asked)).await.is(200);
+    let request = Duration::from_secs(challenge["accepts"][0]["maxTimeoutSeconds"].as_u64().unwrap());
+    host.call_paid("moody", &json!({}), &valid_for(&payer, &challenge, request)).await.is(200);
     assert_eq!(host.balance(&payer.address).await, FUNDS - 2 * MICROS);
 }
 
@@ -88,18 +88,18 @@ async fn a_payment_whose_runs_fail_again_and_again_waits() {
     host.publish(&js("moody", PRICE, MOODY)).await;
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("moody").await);
-    let (begun, mut runs) = (Instant::now(), 0);
+    let (started, mut runs) = (Instant::now(), 0);
     for _ in 0..300 {
         let answer = host.call_paid("moody", &throws(), &payment).await;
         match answer.status {
             502 => runs += 1,
             _ => slowed(&answer),
         }
-        if begun.elapsed() > Duration::from_secs(50) {
+        if started.elapsed() > Duration::from_secs(50) {
             break;
         }
     }
-    assert_eq!(runs, 30, "in {:?}", begun.elapsed());
+    assert_eq!(runs, 30, "in {:?}", started.elapsed());
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
     assert_eq!(host.balance(&payer.address).await, FUNDS);
 }
@@ -111,7 +111,7 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
     let host = Host::builder().flag("--payer-failures", 4).start().await;
     host.publish(&js("slow", PRICE, SLOW)).await;
     let challenge = host.challenge("slow").await;
-    for (funds, most) in [(0.02, 2), (1.0, 4)] {
+    for (funds, max) in [(0.02, 2), (1.0, 4)] {
         let payer = Payer::funded(&host, funds).await;
         let calls = (0..16).map(|n| {
             let request = host.paid_request("slow", &json!({ "n": n, "fails": true }), &payer.pay(&challenge));
@@ -119,7 +119,7 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
         });
         let answers = futures_util::future::join_all(calls).await;
         let ran = answers.iter().filter(|answer| answer.status == 502).count();
-        assert_eq!(ran, most, "of a payer who has {funds} USD");
+        assert_eq!(ran, max, "of a payer who has {funds} USD");
         for answer in answers.iter().filter(|answer| answer.status != 502) {
             answer.clone().fails(429, "rate_limited", "caller");
             let wait: u64 = answer.has("retry-after").parse().unwrap();
@@ -156,7 +156,7 @@ async fn identical_calls_with_one_key_at_once_are_one_call_over_mcp_by_invoke_an
     let server = Postgres::start();
     let how = Host::builder().env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tools.example");
     let first = how.start().await;
-    let second = first.beside().await;
+    let second = first.second().await;
     first.publish(&js("moody", PRICE, MOODY)).await;
     for round in 0..6 {
         let (credit, key) = (first.mint(PRICE).await, format!("round-{round}"));
@@ -169,8 +169,8 @@ async fn identical_calls_with_one_key_at_once_are_one_call_over_mcp_by_invoke_an
                     let request = request.header("idempotency-key", &key).json(&json!({ "slug": "moody", "input": {} }));
                     return Host::try_send(request).await.unwrap().is(200).receipt_id();
                 }
-                let told = host.mcp().call("moody", json!({}), json!({ CREDIT: credit, KEY: key })).await;
-                told["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+                let answer = host.mcp().call("moody", json!({}), json!({ CREDIT: credit, KEY: key })).await;
+                answer["_meta"]["tollhouse/receipt"]["receiptId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
             }
         });
         let mut receipts = futures_util::future::join_all(calls).await;
@@ -212,8 +212,8 @@ async fn a_payer_whose_runs_fail_waits_at_every_tool_and_nobody_else_does() {
         host.call_paid("moody", &input, &payer.pay(&challenge)).await.is(status);
         let waits = payer.pay(&elsewhere);
         slowed(&host.call_paid("other", &json!({}), &waits).await);
-        let told = host.mcp().call("other", json!({}), json!({ "x402/payment": waits.payload })).await;
-        assert_eq!(told["_meta"]["tollhouse/error"]["code"], "rate_limited", "{told}");
+        let answer = host.mcp().call("other", json!({}), json!({ "x402/payment": waits.payload })).await;
+        assert_eq!(answer["_meta"]["tollhouse/error"]["code"], "rate_limited", "{answer}");
         assert_eq!(host.payment(&waits.id()).await, None);
         // A repeated answer is not a run.
         assert_eq!(host.call_paid("moody", &json!({}), &bought).await.is(200).body, first.body);
@@ -247,7 +247,7 @@ async fn a_tool_whose_runs_nobody_pays_for_serves_those_who_have_paid_for_it() {
 
 #[tokio::test]
 async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
-    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).flag("--payer-failures", 1).start().await;
     host.publish(&js("moody", PRICE, MOODY)).await;
     let payment = Payer::new().pay(&host.challenge("moody").await);

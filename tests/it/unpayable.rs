@@ -146,8 +146,8 @@ async fn errors_and_results_that_speak_of_payments_lose_nothing() {
         for text in challenges.iter().flat_map(texts) {
             let error = client.call("says", json!({ "way": "response", "text": text, "status": 400 }), json!({})).await;
             assert_eq!(error["_meta"]["tollhouse/quoted"], json!(text.contains("pts\"")), "{error}");
-            let told = error["content"][0]["text"].as_str().unwrap();
-            assert_eq!(serde_json::from_str::<String>(told).unwrap(), text);
+            let reported = error["content"][0]["text"].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<String>(reported).unwrap(), text);
             let thrown = client.call("says", json!({ "way": "error", "text": text }), json!({})).await;
             let message = thrown["_meta"]["tollhouse/error"]["message"].as_str().unwrap();
             assert!(message.contains(&text[..40]), "{message}");
@@ -191,8 +191,8 @@ async fn no_tool_leads_a_stock_client_to_a_stranger() {
     let host = host().await;
     let stranger = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let elsewhere = format!("http://{}/", stranger.local_addr().unwrap());
-    let heard = std::sync::Arc::new(AtomicUsize::new(0));
-    let hears = std::sync::Arc::clone(&heard);
+    let received = std::sync::Arc::new(AtomicUsize::new(0));
+    let hears = std::sync::Arc::clone(&received);
     tokio::spawn(async move {
         while stranger.accept().await.is_ok() {
             hears.fetch_add(1, Ordering::SeqCst);
@@ -205,12 +205,12 @@ async fn no_tool_leads_a_stock_client_to_a_stranger() {
     let python = clients().join("venv/bin/python");
     for (program, script) in [(Path::new("node"), "pay.mjs"), (Path::new("node"), "pay-v1.mjs"), (&python, "pay.py")] {
         for status in [301, 302, 303, 307, 308] {
-            let asked = (format!("{}/tools/leads", host.url), json!({ "status": status }));
-            let done = pays_for(asked, &[], program, script, Some(&payer)).await.unwrap();
+            let request = (format!("{}/tools/leads", host.url), json!({ "status": status }));
+            let done = pays_for(request, &[], program, script, Some(&payer)).await.unwrap();
             assert_eq!((&done["status"], &done["body"]["error"]["code"]), (&json!(502), &json!("handler_failed")), "{script}: {done}");
             assert_eq!(done["body"]["error"]["charged"], false, "{script}: {done}");
         }
     }
-    assert_eq!(heard.load(Ordering::SeqCst), 0);
+    assert_eq!(received.load(Ordering::SeqCst), 0);
     assert_eq!(host.balance(&payer.address).await, 1_000_000);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::{pays_for, pays_with},
     harness::{
-        Answer, Chain, Event, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, Settles,
+        Answer, Chain, Event, Facilitator, Host, HostBuilder, PAY_TO, Payer, Payment, SettleMode,
         chain::{GAS_KEY, clients},
         eventually, js, micros,
     },
@@ -40,8 +40,8 @@ async fn publish(host: &Host) {
 
 /// Returns how often the tool ran for this name. The owner calls it for free.
 async fn runs(host: &Host, name: &str) -> Value {
-    let asked = host.request(Method::POST, "/tools/order").header("x-admin-token", &host.admin);
-    host.send(asked.json(&json!({ "name": name, "ask": true }))).await.is(200).json()["runs"].clone()
+    let request = host.request(Method::POST, "/tools/order").header("x-admin-token", &host.admin);
+    host.send(request.json(&json!({ "name": name, "ask": true }))).await.is(200).json()["runs"].clone()
 }
 
 async fn state(host: &Host, payment: &Payment) -> String {
@@ -100,7 +100,7 @@ async fn call_is_settled_first_and_its_receipt_gets_the_result() {
 
 #[tokio::test]
 async fn nothing_runs_where_the_settlement_is_refused() {
-    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     publish(&host).await;
     let challenge = host.challenge("order").await;
@@ -136,14 +136,14 @@ async fn failed_stream_ends_with_its_settlement_and_receipt() {
     let challenge = host.challenge("order").await;
     let (payment, input) = (payer.pay(&challenge), json!({ "fails": 1 }));
     let failed = last_event(&host, &input, &payment).await;
-    let (told, error) = (&failed.data, &failed.data["error"]);
-    assert_eq!((failed.name.as_str(), &error["code"], &error["charged"]), ("error", &json!("paid_run_failed"), &json!(true)), "{told}");
+    let (reported, error) = (&failed.data, &failed.data["error"]);
+    assert_eq!((failed.name.as_str(), &error["code"], &error["charged"]), ("error", &json!("paid_run_failed"), &json!(true)), "{reported}");
     assert!(error["hint"].as_str().unwrap().contains("same payment") && error["runsLeft"] == 9, "{error}");
-    assert_eq!((&told["paymentId"], &told["settlement"]["success"]), (&json!(payment.id()), &json!(true)), "{told}");
-    assert_eq!(told["receipt"], host.receipt(error["receiptId"].as_str().unwrap()).await);
-    host.verify_receipt(&told["receipt"]).unwrap();
+    assert_eq!((&reported["paymentId"], &reported["settlement"]["success"]), (&json!(payment.id()), &json!(true)), "{reported}");
+    assert_eq!(reported["receipt"], host.receipt(error["receiptId"].as_str().unwrap()).await);
+    host.verify_receipt(&reported["receipt"]).unwrap();
     let done = last_event(&host, &input, &payment).await;
-    assert_eq!((done.name.as_str(), &done.data["settlement"]), ("result", &told["settlement"]), "{done:?}");
+    assert_eq!((done.name.as_str(), &done.data["settlement"]), ("result", &reported["settlement"]), "{done:?}");
     // In MCP, the response that ends the stream of progress contains them.
     let payment = payer.pay(&challenge);
     let meta = json!({ "x402/payment": payment.payload, "progressToken": "p" });
@@ -155,7 +155,7 @@ async fn failed_stream_ends_with_its_settlement_and_receipt() {
 
 #[tokio::test]
 async fn unknown_settlement_runs_nothing_until_it_is_found_settled() {
-    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let facilitator = Facilitator::start(SettleMode::Unanswered).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     publish(&host).await;
     let payment = Payer::new().pay(&host.challenge("order").await);
@@ -163,7 +163,7 @@ async fn unknown_settlement_runs_nothing_until_it_is_found_settled() {
         refused(&host.call_paid("order", &json!({}), &payment).await, 502, "settlement_unknown", json!("unknown"));
         assert_eq!(runs(&host, "a").await, 0);
     }
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     eventually("it is found settled", LONG, async || (state(&host, &payment).await == "owed").then_some(())).await;
     assert_eq!(runs(&host, "a").await, 0, "nobody asked for it yet");
     let answer = host.call_paid("order", &json!({}), &payment).await.is(200);
@@ -183,9 +183,9 @@ async fn failed_run_says_that_it_was_paid_and_can_be_repeated() {
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&challenge);
     let input = json!({ "fails": 2 });
-    for left in [2, 1] {
+    for remaining in [2, 1] {
         let error = paid_and_failed(&host.call_paid("order", &input, &payment).await);
-        assert_eq!((&error["runsLeft"], &error["cause"]["code"]), (&json!(left), &json!("handler_failed")), "{error}");
+        assert_eq!((&error["runsLeft"], &error["cause"]["code"]), (&json!(remaining), &json!("handler_failed")), "{error}");
         assert_eq!((&error["paymentId"], state(&host, &payment).await), (&json!(payment.id()), "owed".to_owned()));
     }
     // The payment is bound to this request.
@@ -223,7 +223,7 @@ async fn runs_of(host: &Host, key: &str, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn handlers_own_error_is_told_with_the_receipt() {
+async fn handlers_own_error_is_reported_with_the_receipt() {
     let host = Host::start().await;
     let mut tool = js("order", 0.01, "export default () => Response.json({ why: 'no such order' }, { status: 404 });");
     tool["settle"] = json!("before");
@@ -263,7 +263,7 @@ async fn killed_host_charges_once_and_the_payer_gets_an_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn host_that_is_killed_after_the_settlement_runs_nothing_before_it_is_asked() {
-    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let facilitator = Facilitator::start(SettleMode::Hangs).await;
     let how = Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let mut host = how.start().await;
     publish(&host).await;
@@ -272,7 +272,7 @@ async fn host_that_is_killed_after_the_settlement_runs_nothing_before_it_is_aske
     eventually("it settles", LONG, async || (facilitator.asked() == 1).then_some(())).await;
     host.kill9();
     assert!(settling.await.unwrap().is_err());
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     host.restart().await;
     eventually("it is found settled", LONG, async || (state(&host, &payment).await == "owed").then_some(())).await;
     assert_eq!(runs(&host, "a").await, 0);
@@ -330,9 +330,9 @@ async fn call_over_mcp_is_charged_before_it_runs() {
     publish(&host).await;
     let client = host.mcp();
     let payer = Payer::funded(&host, 1.0).await;
-    let asked = client.call("order", json!({}), json!({})).await["structuredContent"].clone();
-    assert_eq!(asked["accepts"][0]["extra"]["paymentFlow"], "upfront", "{asked}");
-    let payment = payer.pay(&asked);
+    let request = client.call("order", json!({}), json!({})).await["structuredContent"].clone();
+    assert_eq!(request["accepts"][0]["extra"]["paymentFlow"], "upfront", "{request}");
+    let payment = payer.pay(&request);
     let meta = || json!({ "x402/payment": payment.payload });
     let failed = client.call("order", json!({ "fails": 1 }), meta()).await;
     assert_eq!((&failed["isError"], &failed["_meta"]["x402/payment-response"]["success"]), (&json!(true), &json!(true)), "{failed}");
@@ -373,16 +373,16 @@ async fn owner_sets_when_a_call_is_charged() {
     let host = Host::start().await;
     publish(&host).await;
     let record = |answer: Answer| answer.is(200).json()["endpoint"].clone();
-    let told = record(host.get("/ai/endpoints/order").await);
-    assert_eq!(told["settle"], "before", "{told}");
+    let response = record(host.get("/ai/endpoints/order").await);
+    assert_eq!(response["settle"], "before", "{response}");
     let changed = host.change("order", &json!({ "settle": "after" })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);
     assert_eq!(changed["settle"], "after", "{changed}");
     assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "what is usual is not said");
     let refused =
         host.manage(Method::PATCH, "/ai/endpoints/order", &json!({ "settle": "before", "maxPriceUsd": 0.05 })).await.is(422).json();
-    let said = refused["error"]["message"].as_str().unwrap();
-    assert!(refused["error"]["pointer"] == "/settle" && said.contains("`settle`") && said.contains("`maxPriceUsd`"), "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(refused["error"]["pointer"] == "/settle" && message.contains("`settle`") && message.contains("`maxPriceUsd`"), "{refused}");
     let mut both = js("both", 0.01, TOOL);
     (both["settle"], both["maxPriceUsd"]) = (json!("before"), json!(0.05));
     for path in ["/ai/endpoints/create", "/ai/endpoints/check"] {
@@ -426,20 +426,20 @@ async fn stock_clients_pay(how: HostBuilder, chain: Option<&Chain>) {
         };
         let done = pays_with(&program, script, &host, Some(&payer)).await;
         assert_eq!((&done["status"], &done["body"]), (&json!(200), &json!({ "echo": { "text": "hello" } })), "{script}: {done}");
-        let left = match chain {
+        let remaining = match chain {
             Some(chain) => chain.balance(&payer.address).await,
             None => host.balance(&payer.address).await,
         };
-        assert_eq!(left, FUNDS - PRICE, "{script}");
+        assert_eq!(remaining, FUNDS - PRICE, "{script}");
         let receipt = host.receipt(done["receiptId"].as_str().unwrap()).await;
         assert_eq!((&receipt["settle"], &receipt["transaction"]), (&json!("before"), &done["settlement"]["transaction"]), "{receipt}");
         host.verify_receipt(&receipt).unwrap();
     }
-    let asked = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
+    let request = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
     let payer = Payer::new();
-    pays_for(asked, &[], "node".as_ref(), "pay-v1.mjs", Some(&payer)).await.unwrap_err();
-    let told = host.challenge_v1("shout").await;
-    assert!(told["accepts"] == json!([]) && told["message"].as_str().unwrap().contains("x402 v2"), "{told}");
+    pays_for(request, &[], "node".as_ref(), "pay-v1.mjs", Some(&payer)).await.unwrap_err();
+    let answer = host.challenge_v1("shout").await;
+    assert!(answer["accepts"] == json!([]) && answer["message"].as_str().unwrap().contains("x402 v2"), "{answer}");
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ const TOOL: &str = "export default async (req, ctx) => {
 };";
 const SECRET: &str = "sealed by a release before";
 
-fn kept() -> PathBuf {
+fn fixture_data() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/data/0.1.0.tar.xz")
 }
 
@@ -39,16 +39,16 @@ fn how() -> HostBuilder {
 /// Returns the host's answers about its stored data.
 async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
     let of = async |path: String| host.manage(Method::GET, &path, &Value::Null).await.is(200).json();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for id in receipts {
-        told.push(host.receipt(id).await);
+        reported.push(host.receipt(id).await);
     }
     let balance = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", credit)).await.is(200).json();
     let endpoint = of("/ai/endpoints/kept".to_owned()).await;
     let logs = of("/ai/endpoints/kept/logs?limit=10".to_owned()).await;
     let ledger = of("/ai/admin/ledger".to_owned()).await;
     json!({
-        "receipts": told,
+        "receipts": reported,
         "balanceUsd": balance["balanceUsd"],
         "endpoint": { "id": endpoint["endpoint"]["id"], "version": endpoint["endpoint"]["version"], "price": endpoint["endpoint"]["priceUsd"] },
         "logs": logs["logs"].as_array().map(|lines| lines.iter().map(|line| line["message"].clone()).collect::<Vec<_>>()),
@@ -71,36 +71,37 @@ async fn record() {
     let spent = host.call_credit("kept", &json!({ "guess": SECRET }), &credit).await.is(200);
     let receipts = vec![paid.receipt_id(), spent.receipt_id()];
     host.restart().await;
-    let told = json!({ "receipts": receipts, "credit": credit, "answers": answers(&host, &receipts, &credit).await });
+    let body = json!({ "receipts": receipts, "credit": credit, "answers": answers(&host, &receipts, &credit).await });
     host.kill9();
-    fs::write(host.folder().join("kept.json"), told.to_string()).unwrap();
-    fs::create_dir_all(kept().parent().unwrap()).unwrap();
-    let packed = Command::new("tar").args(["--xz", "-cf"]).arg(kept()).arg("-C").arg(host.folder()).args(["data", "kept.json"]).status();
+    fs::write(host.folder().join("kept.json"), body.to_string()).unwrap();
+    fs::create_dir_all(fixture_data().parent().unwrap()).unwrap();
+    let packed =
+        Command::new("tar").args(["--xz", "-cf"]).arg(fixture_data()).arg("-C").arg(host.folder()).args(["data", "kept.json"]).status();
     assert!(packed.unwrap().success());
 }
 
 /// Unpacks the folder. Returns it with the recorded answers.
 fn unpack() -> (TempDir, Value) {
     let folder = tempfile::tempdir().unwrap();
-    assert!(Command::new("tar").arg("-xf").arg(kept()).arg("-C").arg(folder.path()).status().unwrap().success());
-    let told = serde_json::from_slice(&fs::read(folder.path().join("kept.json")).unwrap()).unwrap();
-    (folder, told)
+    assert!(Command::new("tar").arg("-xf").arg(fixture_data()).arg("-C").arg(folder.path()).status().unwrap().success());
+    let reported = serde_json::from_slice(&fs::read(folder.path().join("kept.json")).unwrap()).unwrap();
+    (folder, reported)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_of_the_release_before_open_with_all_that_was_there() {
-    if std::env::var_os("TOLLHOUSE_DATA_KEPT").is_some_and(|asked| asked == "record") {
+    if std::env::var_os("TOLLHOUSE_DATA_KEPT").is_some_and(|request| request == "record") {
         record().await;
     }
-    let (folder, told) = unpack();
+    let (folder, reported) = unpack();
     let data = folder.path().join("data");
     let check = |data: &std::path::Path| tollhouse().args(["store", "check", "--data"]).arg(data).output().unwrap();
     let checked = check(&data);
     assert!(checked.status.success(), "{checked:?}");
     let mut host = how().start_in(folder).await;
-    let credit = told["credit"].as_str().unwrap();
-    let receipts: Vec<_> = told["receipts"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
-    assert_eq!(answers(&host, &receipts, credit).await, told["answers"]);
+    let credit = reported["credit"].as_str().unwrap();
+    let receipts: Vec<_> = reported["receipts"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    assert_eq!(answers(&host, &receipts, credit).await, reported["answers"]);
     // The host continues to work: it reads stored values, opens the secret, and charges calls.
     let spent = host.call_credit("kept", &json!({ "guess": SECRET }), credit).await.is(200);
     let expected = json!({ "kept": "of the release", "file": "the content: of the release", "same": true });
@@ -125,6 +126,6 @@ async fn data_of_a_later_release_are_refused_in_a_clear_sentence_and_stay_as_the
     let put = Write { space: Space::Meta, key, value: Some(later) };
     store.apply(Batch::of(vec![], vec![put]), Durability::Durable).await.unwrap();
     drop(store);
-    let said = how().fails_in(folder).await;
-    assert!(said.contains("and this version reads them up to") && said.contains("start a later version"), "{said}");
+    let answer = how().fails_in(folder).await;
+    assert!(answer.contains("and this version reads them up to") && answer.contains("start a later version"), "{answer}");
 }

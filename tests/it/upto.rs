@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     clients::pays_with,
     harness::{
-        Chain, Host, HostBuilder, Loses, Lossy, PAY_TO, Payer, Payment,
+        Chain, Host, HostBuilder, LossMode, LossyFacilitator, PAY_TO, Payer, Payment,
         chain::{BASE_SEPOLIA, CHAIN_PAYER_KEY, GAS_KEY},
         eventually, js,
         permit::PERMIT2,
@@ -21,7 +21,7 @@ const METER: &str = "export default async ({ input }, ctx) => { await ctx.charge
 
 /// The initial funds of payers, the maximum price and the actual price of a call, in micro-dollars.
 const FUNDS: u64 = 1_000_000;
-const MOST: &str = "50000";
+const MAX: &str = "50000";
 const COST: u64 = 12_300;
 
 /// Starts a host with a metered tool. Waits until the host knows who settles.
@@ -31,7 +31,7 @@ async fn metered(how: HostBuilder) -> Host {
     tool["maxPriceUsd"] = json!(0.05);
     host.publish(&tool).await;
     eventually("it is asked for", Duration::from_secs(60), async || {
-        (host.challenge("shout").await["accepts"][0]["amount"] == MOST).then_some(())
+        (host.challenge("shout").await["accepts"][0]["amount"] == MAX).then_some(())
     })
     .await;
     host
@@ -109,7 +109,7 @@ async fn a_permit_buys_one_answer_through_the_stock_facilitator() {
 }
 
 #[tokio::test]
-async fn a_payer_who_has_not_approved_is_told_so_by_the_stock_facilitator() {
+async fn a_payer_who_has_not_approved_is_informed_by_the_stock_facilitator() {
     let chain = Chain::ticking().await;
     let facilitator = chain.stock_facilitator().await;
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, stock(&facilitator.url, &chain)).await;
@@ -134,7 +134,7 @@ async fn a_permit_buys_one_answer_without_a_facilitator() {
 }
 
 #[tokio::test]
-async fn a_payer_who_has_not_approved_is_told_so_without_a_facilitator() {
+async fn a_payer_who_has_not_approved_is_informed_without_a_facilitator() {
     let chain = Chain::start().await;
     who_did_not_let_permit2_move_the_token_is_told_so(&chain, evm(&chain)).await;
 }
@@ -222,10 +222,10 @@ async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
 /// The facilitator settled, but its answer was lost. The host reads the result from Permit2 and the
 /// token.
 #[tokio::test]
-async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
+async fn a_permit_whose_settlement_nobody_saw_is_found_on_the_chain() {
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
-    let lossy = Lossy::before(&facilitator.url, Loses::Answers).await;
+    let lossy = LossyFacilitator::before(&facilitator.url, LossMode::Answers).await;
     let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
     let payment = payer.permit(&host.challenge("shout").await);
     host.call_paid("shout", &json!({}), &payment).await.is(502);
@@ -245,7 +245,7 @@ async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
 async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
     let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
-    let lossy = Lossy::before(&facilitator.url, Loses::Questions).await;
+    let lossy = LossyFacilitator::before(&facilitator.url, LossMode::Questions).await;
     let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
     let challenge = host.challenge("shout").await;
     let [used_up, ended] = [payer.permit(&challenge), payer.permit(&challenge)];
@@ -279,7 +279,7 @@ async fn permits_at_once_run_no_more_often_than_the_balance_or_the_allowance_cov
     tool["limits"] = json!({ "wallMs": 30_000 });
     host.publish(&tool).await;
     let challenge = host.challenge("slow").await;
-    let price: u64 = MOST.parse().unwrap();
+    let price: u64 = MAX.parse().unwrap();
     for (funds, allowance) in [(price, None), (FUNDS, Some(price))] {
         let payer = Payer::new();
         chain.mint(&payer.address, funds).await;

@@ -23,8 +23,8 @@ async fn a_builder_rolls_back_to_a_version_that_is_kept() {
     typed["handler"]["language"] = json!("ts");
     let first = host.as_builder(&key, Method::POST, CREATE, &typed).await.is(200).json()["endpoint"]["version"].clone();
     let second = manage(Method::PATCH, json!({ "handler": { "source": answers("2") } })).await.is(200).json()["endpoint"].clone();
-    let kept: Vec<_> = second["versions"].as_array().unwrap().iter().map(|version| &version["version"]).collect();
-    assert_eq!(kept, [&second["version"], &first]);
+    let stored: Vec<_> = second["versions"].as_array().unwrap().iter().map(|version| &version["version"]).collect();
+    assert_eq!(stored, [&second["version"], &first]);
     assert!(second["versions"][0]["createdAt"].as_str() >= second["versions"][1]["createdAt"].as_str());
     assert_eq!(host.call("rolls", &json!({})).await.is(200).json(), json!({ "answer": 2 }));
 
@@ -131,7 +131,7 @@ async fn fifty_versions_are_kept_also_across_a_restart() {
 }
 
 #[tokio::test]
-async fn sources_that_no_endpoint_keeps_any_more_are_let_go() {
+async fn sources_that_no_endpoint_keeps_any_more_are_released() {
     let host = Host::start().await;
     let stored = async || host.get("/health").await.is(200).json()["stored"]["versions"]["count"].as_u64().unwrap();
     let fixed = |slug: &str, n: u64| {

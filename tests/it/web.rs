@@ -1,24 +1,24 @@
 //! Pages for people, as a browser gets them: with security headers, small, without inline script,
 //! and with foreign text as text only.
 
+mod admin_pages;
+mod admin_tools;
 mod below;
 mod browser;
-mod earning;
 mod empty;
-mod governing;
 mod guides;
 mod hostile;
-mod keeping;
 mod lengths;
 mod lists;
-mod making;
-mod overseeing;
 mod paid_out;
 mod parity;
-mod seals;
+mod receipts;
+mod response_headers;
+mod revenue;
 mod sessions;
-mod slips;
-mod told;
+mod shown_terms;
+mod tool_forms;
+mod tool_settings;
 mod try_it;
 
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ fn html(answer: &Answer) -> String {
 /// Returns the unescaped values of an attribute.
 fn values(html: &str, attribute: &str) -> Vec<String> {
     let begin = format!(" {attribute}=\"");
-    html.split(begin.as_str()).skip(1).map(|rest| meant(rest.split('"').next().unwrap())).collect()
+    html.split(begin.as_str()).skip(1).map(|rest| intended(rest.split('"').next().unwrap())).collect()
 }
 
 /// Returns the texts of all elements with a name, without markup.
@@ -55,11 +55,11 @@ fn text(html: &str) -> String {
     let pieces = html
         .split('<')
         .enumerate()
-        .map(|(place, piece)| if place == 0 { piece } else { piece.split_once('>').map_or("", |(_, text)| text) });
-    meant(&pieces.collect::<String>())
+        .map(|(position, piece)| if position == 0 { piece } else { piece.split_once('>').map_or("", |(_, text)| text) });
+    intended(&pieces.collect::<String>())
 }
 
-fn meant(escaped: &str) -> String {
+fn intended(escaped: &str) -> String {
     escaped.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Facilitator, Host, Payer, Said, Settles, eventually, js};
+use crate::harness::{Facilitator, FacilitatorAnswer, Host, Payer, SettleMode, eventually, js};
 
 /// Each rule and its tests: `module::claim` for tests over HTTP, or `src/….rs::claim`.
 const RULES: &[(&str, &str, &[&str])] = &[
@@ -117,23 +117,23 @@ fn each_rule_has_its_tests() {
 }
 
 /// The facilitator's answers, each for the tool with this price.
-const ANSWERS: &[Said] = &[
-    Said { amount: "10000", status: 502, media: "text/html", body: "<html>bad gateway</html>" },
-    Said {
+const ANSWERS: &[FacilitatorAnswer] = &[
+    FacilitatorAnswer { amount: "10000", status: 502, media: "text/html", body: "<html>bad gateway</html>" },
+    FacilitatorAnswer {
         amount: "20000",
         status: 503,
         media: "application/json",
         body: r#"{"success":true,"transaction":"0x1","network":"eip155:84532"}"#,
     },
-    Said { amount: "30000", status: 200, media: "text/plain", body: "settled" },
-    Said { amount: "40000", status: 200, media: "application/json", body: r#"{"success":true,"transaction":"0x"# },
-    Said {
+    FacilitatorAnswer { amount: "30000", status: 200, media: "text/plain", body: "settled" },
+    FacilitatorAnswer { amount: "40000", status: 200, media: "application/json", body: r#"{"success":true,"transaction":"0x"# },
+    FacilitatorAnswer {
         amount: "50000",
         status: 200,
         media: "application/json",
         body: r#"{"success":false,"errorReason":"settlement_pending","transaction":"0x1","network":"eip155:84532"}"#,
     },
-    Said {
+    FacilitatorAnswer {
         amount: "60000",
         status: 200,
         media: "application/json",
@@ -143,11 +143,11 @@ const ANSWERS: &[Said] = &[
 
 #[tokio::test]
 async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
-    let facilitator = Facilitator::start(Settles::Says(ANSWERS)).await;
+    let facilitator = Facilitator::start(SettleMode::Says(ANSWERS)).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     let mut bought = vec![];
-    for said in ANSWERS {
-        let micros: u32 = said.amount.parse().unwrap();
+    for message in ANSWERS {
+        let micros: u32 = message.amount.parse().unwrap();
         let slug = format!("secret-{micros}");
         host.publish(&js(&slug, f64::from(micros) / 1e6, SECRET)).await;
         let payment = Payer::new().pay(&host.challenge(&slug).await);
@@ -169,7 +169,7 @@ async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
         }
     }
     // After the settlement the answer is given, once.
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     for (slug, payment) in &bought {
         let answer = eventually("it is served", Duration::from_secs(120), async || {
             Some(host.call_paid(slug, &json!({}), payment).await).filter(|answer| answer.status == 200)
@@ -183,7 +183,7 @@ async fn nothing_is_served_on_an_answer_that_is_no_settlement() {
 
 #[tokio::test]
 async fn a_caller_who_goes_while_it_is_settled_is_charged_once() {
-    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let facilitator = Facilitator::start(SettleMode::Hangs).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("secret", 0.01, SECRET)).await;
     let payment = Payer::new().pay(&host.challenge("secret").await);
@@ -192,7 +192,7 @@ async fn a_caller_who_goes_while_it_is_settled_is_charged_once() {
     assert!(!call.is_finished(), "served before it was settled");
     call.abort();
     assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     let answer = eventually("it is served", Duration::from_secs(60), async || {
         Some(host.call_paid("secret", &json!({}), &payment).await).filter(|answer| answer.status == 200)
     })
@@ -203,7 +203,7 @@ async fn a_caller_who_goes_while_it_is_settled_is_charged_once() {
 
 #[tokio::test]
 async fn an_answer_that_is_no_success_is_not_settled() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("secret", 0.01, SECRET)).await;
     let payment = Payer::new().pay(&host.challenge("secret").await);
@@ -239,8 +239,8 @@ async fn a_paid_answer_keeps_its_status_and_place_and_is_for_its_payer_alone() {
 async fn an_unpaid_head_is_the_challenge_of_a_get() {
     let host = Host::start().await;
     host.publish(&js("secret", 0.01, SECRET)).await;
-    let asked = async |method: Method| host.send(host.request(method, "/tools/secret")).await.is(402);
-    let (head, get) = (asked(Method::HEAD).await, asked(Method::GET).await);
+    let request = async |method: Method| host.send(host.request(method, "/tools/secret")).await.is(402);
+    let (head, get) = (request(Method::HEAD).await, request(Method::GET).await);
     let offered = |challenge: Value| {
         let mut challenge = challenge;
         // Offers are signed again each minute, and each challenge has a new token.
@@ -255,7 +255,7 @@ async fn an_unpaid_head_is_the_challenge_of_a_get() {
 
 #[tokio::test]
 async fn a_payment_for_another_flow_is_refused() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("secret", 0.01, SECRET)).await;
     let challenge = host.challenge("secret").await;

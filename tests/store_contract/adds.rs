@@ -2,10 +2,10 @@
 
 use super::harness::*;
 
-const FLOOR: Limit = Limit::Floor(0);
-const NONE: Limit = Limit::Ceiling(i128::MAX);
+const FLOOR: SumLimit = SumLimit::Floor(0);
+const NONE: SumLimit = SumLimit::Ceiling(i128::MAX);
 
-fn add(key: &[u8], by: i128, limit: Limit) -> Add {
+fn add(key: &[u8], by: i128, limit: SumLimit) -> Add {
     Add { space: Space::Credits, key: key.to_vec(), by, limit }
 }
 
@@ -15,14 +15,14 @@ async fn apply(store: &impl Store, adds: Vec<Add>) -> Result<Vec<i128>, StoreErr
 
 /// Returns the sum under a key of one byte, as tables read it.
 async fn sum(store: &impl Store, key: u8) -> i128 {
-    const SUMS: Counter<u8> = Declared::new(&Plan {
+    const SUMS: Counter<u8> = DeclaredTable::new(&TablePlan {
         name: "SUMS",
         what: "",
         space: Space::Credits,
         prefix: "",
         key: "u8",
         value: "",
-        kept: Kept::Forever,
+        retention: RowRetention::Forever,
         index_of: "",
         followed: false,
     })
@@ -41,12 +41,12 @@ pub async fn additions_start_from_nothing_and_answer_their_sums(store: impl Stor
 pub async fn additions_keep_to_their_limits(store: impl Store) {
     apply(&store, vec![add(b"a", 10, NONE)]).await.unwrap();
     let cases = [
-        (-11_i128, Limit::Floor(0), false),
-        (-10, Limit::Floor(0), true),
-        (10, Limit::Ceiling(9), false),
-        (10, Limit::Ceiling(10), true),
-        (-30, Limit::Floor(-20), true),
-        (-1, Limit::Floor(-20), false),
+        (-11_i128, SumLimit::Floor(0), false),
+        (-10, SumLimit::Floor(0), true),
+        (10, SumLimit::Ceiling(9), false),
+        (10, SumLimit::Ceiling(10), true),
+        (-30, SumLimit::Floor(-20), true),
+        (-1, SumLimit::Floor(-20), false),
     ];
     for (by, limit, fits) in cases {
         let before = sum(&store, b'a').await;
@@ -55,8 +55,8 @@ pub async fn additions_keep_to_their_limits(store: impl Store) {
         let others = (all(&store, Space::Logs).await, sum(&store, b'b').await);
         match store.apply(batch, Buffered).await {
             Ok(sums) => assert!(fits && sums[1] == before + by, "{by} {limit:?}"),
-            Err(StoreError::Beyond { place: 1, limit: told, sum: stood }) => {
-                assert!(!fits && told == limit && stood == before, "{by} {limit:?}");
+            Err(StoreError::Beyond { position: 1, limit: reported, sum: stood }) => {
+                assert!(!fits && reported == limit && stood == before, "{by} {limit:?}");
                 assert_eq!((all(&store, Space::Logs).await, sum(&store, b'b').await), others, "all of it or nothing");
             }
             Err(error) => panic!("{error}"),
@@ -67,7 +67,7 @@ pub async fn additions_keep_to_their_limits(store: impl Store) {
 
 pub async fn additions_of_one_batch_are_decided_in_order(store: impl Store) {
     let adds = vec![add(b"a", 3, FLOOR), add(b"a", -3, FLOOR), add(b"a", -1, FLOOR)];
-    assert!(matches!(apply(&store, adds).await, Err(StoreError::Beyond { place: 2, sum: 0, .. })));
+    assert!(matches!(apply(&store, adds).await, Err(StoreError::Beyond { position: 2, sum: 0, .. })));
     assert_eq!(apply(&store, vec![add(b"a", 3, FLOOR), add(b"a", -3, FLOOR), add(b"a", 4, FLOOR)]).await.unwrap(), [3, 0, 4]);
     // Additions are applied after the writes of the batch.
     let batch = Batch { writes: vec![Write::delete(Space::Credits, b"a")], adds: vec![add(b"a", 1, FLOOR)], ..Batch::default() };
@@ -97,7 +97,7 @@ pub async fn concurrent_additions_do_not_conflict_and_stop_at_the_limit(store: i
                     let batch = Batch { adds: vec![add(b"a", -3, FLOOR), add(b"t", 3, NONE)], ..Batch::default() };
                     match store.apply(batch, if task % 2 == 0 { Durable } else { Buffered }).await {
                         Ok(_) => taken += 3,
-                        Err(StoreError::Beyond { place: 0, limit: FLOOR, sum: 0..=2 }) => {}
+                        Err(StoreError::Beyond { position: 0, limit: FLOOR, sum: 0..=2 }) => {}
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -115,7 +115,7 @@ pub async fn concurrent_additions_do_not_conflict_and_stop_at_the_limit(store: i
 pub async fn sums_end_where_their_numbers_do(store: impl Store) {
     apply(&store, vec![add(b"a", i128::MAX, NONE), add(b"b", i128::MIN, NONE)]).await.unwrap();
     for (key, by) in [(b"a", 1), (b"b", -1)] {
-        for limit in [NONE, Limit::Floor(i128::MIN)] {
+        for limit in [NONE, SumLimit::Floor(i128::MIN)] {
             assert!(matches!(apply(&store, vec![add(key, by, limit)]).await, Err(StoreError::Beyond { .. })), "{by} {limit:?}");
         }
     }

@@ -8,15 +8,15 @@ use std::{
 
 use tokio::sync::mpsc;
 use tollhouse::store::{
-    Page,
+    CopyPage,
     dump::{DumpError, DumpReader, DumpWriter},
-    fill::{self, FillError, Filler},
+    import::{self, FillError, Importer},
 };
 
 use super::harness::*;
 
 /// Returns all pages of a copy.
-async fn pages(store: &dyn Store) -> Vec<Page> {
+async fn pages(store: &dyn Store) -> Vec<CopyPage> {
     let (hand, mut pages) = mpsc::channel(2);
     let taking = async {
         let mut taken = Vec::new();
@@ -27,20 +27,20 @@ async fn pages(store: &dyn Store) -> Vec<Page> {
     };
     let (copied, taken) = tokio::join!(store.copy(hand), taking);
     copied.unwrap();
-    assert!(matches!(taken.last(), Some(Page::End(_))));
+    assert!(matches!(taken.last(), Some(CopyPage::End(_))));
     taken
 }
 
 /// Fills an empty in-memory store from a copy, and checks it against the totals of the copy.
-async fn filled(pages: Vec<Page>) -> Result<Arc<dyn Store>, FillError> {
+async fn filled(pages: Vec<CopyPage>) -> Result<Arc<dyn Store>, FillError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     fill_with(&store, pages).await.map(|()| store)
 }
 
-async fn fill_with(store: &Arc<dyn Store>, pages: Vec<Page>) -> Result<(), FillError> {
-    let mut filler = Filler::new(Arc::clone(store));
+async fn fill_with(store: &Arc<dyn Store>, pages: Vec<CopyPage>) -> Result<(), FillError> {
+    let mut filler = Importer::new(Arc::clone(store));
     for page in pages {
-        let end = if let Page::End(sums) = &page { Some(**sums) } else { None };
+        let end = if let CopyPage::End(sums) = &page { Some(**sums) } else { None };
         filler.take(page).await?;
         if let Some(sums) = end {
             return filler.settle(&sums).await;
@@ -49,7 +49,7 @@ async fn fill_with(store: &Arc<dyn Store>, pages: Vec<Page>) -> Result<(), FillE
     panic!("a copy without an end");
 }
 
-async fn rows(store: &dyn Store) -> Vec<(Space, Pairs)> {
+async fn rows(store: &dyn Store) -> Vec<(Space, KeyValues)> {
     let mut rows = Vec::new();
     for space in Space::ALL {
         rows.push((space, store.scan(space, KeyRange::all(), usize::MAX, Forward).await.unwrap()));
@@ -80,25 +80,25 @@ pub async fn a_store_is_filled_with_what_a_copy_holds_and_nothing_else(store: im
     let from = MemoryStore::new();
     some_rows(&from).await;
     let store: Arc<dyn Store> = Arc::new(store);
-    assert!(fill::is_empty(&*store).await.unwrap());
+    assert!(import::is_empty(&*store).await.unwrap());
     fill_with(&store, pages(&from).await).await.unwrap();
-    assert!(!fill::is_empty(&*store).await.unwrap());
+    assert!(!import::is_empty(&*store).await.unwrap());
     assert_eq!(rows(&*store).await, rows(&from).await);
 
     // An additional row, a missing row, a different value: each is detected, and its space is
     // named.
-    let said = pages(&from).await;
+    let answer = pages(&from).await;
     let write = |write| store.apply(Batch::of(vec![], vec![write]), Durable);
     for wrong in [Write::put(Space::Kv, b"more", b""), Write::delete(Space::Kv, key(7)), Write::put(Space::Kv, key(8), b"another")] {
         let was = store.get(Space::Kv, &wrong.key).await.unwrap();
         write(wrong.clone()).await.unwrap();
-        let Some(Page::End(sums)) = said.last() else { unreachable!() };
-        let settled = Filler::new(Arc::clone(&store)).settle(sums).await;
+        let Some(CopyPage::End(sums)) = answer.last() else { unreachable!() };
+        let settled = Importer::new(Arc::clone(&store)).settle(sums).await;
         assert!(matches!(settled, Err(FillError::Differs(spaces)) if spaces == [Space::Kv]), "{wrong:?}");
         write(Write { value: was, ..wrong }).await.unwrap();
     }
-    fill::clear(&*store).await.unwrap();
-    assert!(fill::is_empty(&*store).await.unwrap());
+    import::clear(&*store).await.unwrap();
+    assert!(import::is_empty(&*store).await.unwrap());
 }
 
 /// Sequential commits each write one row in the first and one in the last space. A copy has the
@@ -125,7 +125,7 @@ pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
     let mut found = Vec::new();
     for _ in 0..5 {
         let copy = filled(pages(&*store).await).await.unwrap();
-        let numbered = |pairs: Pairs| pairs.into_iter().filter(|(key, _)| key.len() == 5).map(|(key, _)| key).collect::<Vec<_>>();
+        let numbered = |pairs: KeyValues| pairs.into_iter().filter(|(key, _)| key.len() == 5).map(|(key, _)| key).collect::<Vec<_>>();
         let [first, middle, last] = [Space::Meta, Space::Kv, Space::Sessions].map(|space| {
             let copy = Arc::clone(&copy);
             async move { numbered(copy.scan(space, KeyRange::prefix(b"n"), usize::MAX, Forward).await.unwrap()) }
@@ -146,7 +146,7 @@ pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
 }
 
 /// Returns a dump of these pages.
-fn dump(pages: &[Page]) -> Vec<u8> {
+fn dump(pages: &[CopyPage]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut dump = DumpWriter::begin(&mut bytes, &serde_json::json!({ "of": "a test" })).unwrap();
     pages.iter().for_each(|page| dump.page(page).unwrap());
@@ -154,7 +154,7 @@ fn dump(pages: &[Page]) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<Page>, DumpError> {
+fn read(bytes: &[u8]) -> Result<Vec<CopyPage>, DumpError> {
     let mut dump = DumpReader::begin(Cursor::new(bytes))?;
     let mut pages = Vec::new();
     while let Some(page) = dump.next_page()? {
@@ -181,7 +181,7 @@ async fn any_byte_of_a_dump_that_is_another_is_found() {
     }
     let whole = pages(&store).await;
     let [rows, end] = &whole[..] else { panic!("{whole:?}") };
-    let changes = Page::Changes(vec![Write::put(Space::Kv, key(0), bytes(0)), Write::delete(Space::Logs, b"none")]);
+    let changes = CopyPage::Changes(vec![Write::put(Space::Kv, key(0), bytes(0)), Write::delete(Space::Logs, b"none")]);
     for pages in [vec![rows.clone(), end.clone()], vec![rows.clone(), changes, end.clone()]] {
         let sound = dump(&pages);
         assert_eq!(read(&sound).unwrap().last(), Some(end));

@@ -13,7 +13,7 @@ use tokio::{
 /// The treatment of the next bytes from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Cuts {
+pub enum CutMode {
     /// They are passed on, and so is the answer.
     Nothing = 0,
     /// They are dropped, and the connection ends.
@@ -25,36 +25,36 @@ pub enum Cuts {
 }
 
 /// The proxy.
-pub struct Cut {
+pub struct CuttingProxy {
     pub port: u16,
     mode: Arc<AtomicU8>,
 }
 
-impl Cut {
+impl CuttingProxy {
     pub async fn before(port: u16) -> Self {
-        Self::telling(port, |_| {}).await
+        Self::address(port, |_| {}).await
     }
 
     /// Starts a proxy that makes every transaction serializable whatever a session sets, as some
     /// databases with PostgreSQL's protocol do.
     pub async fn before_serializable(port: u16) -> Self {
         const ASKED: &[u8] = b"'read committed'";
-        Self::telling(port, |said| {
-            while let Some(place) = said.windows(ASKED.len()).position(|some| some == ASKED) {
-                said[place..place + ASKED.len()].copy_from_slice(b"'serializable'  ");
+        Self::address(port, |message| {
+            while let Some(position) = message.windows(ASKED.len()).position(|some| some == ASKED) {
+                message[position..position + ASKED.len()].copy_from_slice(b"'serializable'  ");
             }
         })
         .await
     }
 
-    async fn telling(port: u16, tell: fn(&mut [u8])) -> Self {
+    async fn address(port: u16, report: fn(&mut [u8])) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cut = Self { port: listener.local_addr().unwrap().port(), mode: Arc::default() };
         let mode = Arc::clone(&cut.mode);
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 if let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await {
-                    tokio::spawn(pass(near, far, Arc::clone(&mode), tell));
+                    tokio::spawn(pass(near, far, Arc::clone(&mode), report));
                 }
             }
         });
@@ -62,13 +62,13 @@ impl Cut {
     }
 
     /// Sets what happens, from the next bytes on.
-    pub fn cuts(&self, what: Cuts) {
+    pub fn cuts(&self, what: CutMode) {
         self.mode.store(what as u8, SeqCst);
     }
 }
 
 /// Passes bytes on until the connection is cut.
-async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, tell: fn(&mut [u8])) {
+async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, report: fn(&mut [u8])) {
     let (mut questions, mut answers) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         tokio::select! {
@@ -83,7 +83,7 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, tell
                     }
                     3 => {}
                     _ => {
-                        tell(&mut questions[..bytes]);
+                        report(&mut questions[..bytes]);
                         if far.write_all(&questions[..bytes]).await.is_err() {
                             return;
                         }

@@ -7,7 +7,7 @@ use tollhouse::store::sled::{MoneyRows, check, repair};
 use super::{
     harness::*,
     history::{Chance, same_as, step},
-    questions::{counted, told},
+    questions::{counted, rows_of},
 };
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn damaged_journal_is_refused_with_advice() {
 }
 
 #[tokio::test]
-async fn a_damaged_tree_is_made_anew() {
+async fn a_damaged_tree_is_rebuilt() {
     let folder = folder();
     let mut chance = Chance::seeded();
     let mut model = BTreeMap::new();
@@ -47,7 +47,7 @@ async fn a_damaged_tree_is_made_anew() {
         damage(&folder.path().join("store"));
         let store = open(&folder);
         same_as(&store, &model).await;
-        assert_eq!(told(&store).await, counted(&store).await);
+        assert_eq!(rows_of(&store).await, counted(&store).await);
     }
 }
 
@@ -80,17 +80,17 @@ async fn a_wrong_row_is_never_read_as_a_value() {
     let path = store.path().to_owned();
     drop(store);
     let tree = tree_of(&path);
-    for place in [&b"\x0asmall"[..], b"\xff\x0a\0\0\0\x05large\0\0\0\x01"] {
-        let mut wrong = tree.get(place).unwrap().unwrap().to_vec();
+    for position in [&b"\x0asmall"[..], b"\xff\x0a\0\0\0\x05large\0\0\0\x01"] {
+        let mut wrong = tree.get(position).unwrap().unwrap().to_vec();
         *wrong.last_mut().unwrap() ^= 1;
-        tree.insert(place, wrong).unwrap();
+        tree.insert(position, wrong).unwrap();
     }
     tree.flush().unwrap();
     drop(tree);
     let store = open(&folder);
     for key in [&b"small"[..], b"large"] {
         let refused = store.get(Space::Kv, key).await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Away(why) if why.contains("KV `")), "{refused}");
+        assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("KV `")), "{refused}");
     }
     assert!(store.scan(Space::Kv, KeyRange::all(), 10, Forward).await.is_err());
     until(|| path.join("tree-is-wrong").exists()).await;
@@ -178,7 +178,7 @@ async fn last_frames_that_turn_to_zeros_are_missed() {
 }
 
 #[tokio::test]
-async fn a_tree_is_not_put_aside_for_a_damaged_journal() {
+async fn a_tree_is_not_set_aside_for_a_damaged_journal() {
     let folder = folder();
     six(&folder).await;
     let path = folder.path().join("store");
@@ -261,12 +261,12 @@ async fn no_damage_to_any_file_is_silent() {
         store.renew().await.unwrap();
     }
     drop(store);
-    let kept = folder.path().join("kept");
-    copy(&path, &kept);
+    let stored = folder.path().join("kept");
+    copy(&path, &stored);
     let (mut repaired, mut opened) = (0, 0);
     for round in 0..rounds {
         std::fs::remove_dir_all(&path).unwrap();
-        copy(&kept, &path);
+        copy(&stored, &path);
         let mut files = files_of(&path);
         files.retain(|file| file.metadata().unwrap().len() > 0);
         let file = &files[chance.below(files.len())];
@@ -307,7 +307,7 @@ async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
         let refused = try_open(&folder).unwrap_err();
         assert!(matches!(&refused, OpenError::Damaged { damage, .. } if damage.offset == Some(100_352)), "{refused}");
         let planned = repair(&path, &SledConfig::default()).unwrap();
-        assert_eq!((planned.kept, planned.dropped_frames()), (6, planned.dropped.len() as u64), "{:?}", planned.damages);
+        assert_eq!((planned.retained, planned.dropped_frames()), (6, planned.dropped.len() as u64), "{:?}", planned.damages);
         assert!(planned.last <= 7, "{}", planned.last);
         planned.perform().unwrap();
         assert_eq!(receipts(&folder).await, 6);
@@ -322,14 +322,14 @@ async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
     std::fs::write(&segment, frames).unwrap();
     std::fs::remove_file(path.join("db")).unwrap();
     let planned = repair(&path, &SledConfig::default()).unwrap();
-    assert_eq!((planned.kept, planned.last), (2, 6), "{:?}", planned.damages);
+    assert_eq!((planned.retained, planned.last), (2, 6), "{:?}", planned.damages);
     planned.perform().unwrap();
     assert_eq!(receipts(&folder).await, 2);
 }
 
 /// The tree has all rows. The host starts, reports the damage, and writes another checkpoint.
 #[tokio::test]
-async fn damaged_checkpoint_is_named_at_the_start_and_gives_way_to_another() {
+async fn damaged_checkpoint_is_named_at_the_start_and_yields_to_another() {
     let folder = folder();
     six(&folder).await;
     let path = folder.path().join("store");
@@ -351,8 +351,8 @@ async fn damaged_checkpoint_is_named_at_the_start_and_gives_way_to_another() {
         }
         std::fs::write(checkpoint, bytes).unwrap();
         let store = open(&folder);
-        let told = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: nothing is told of it"));
-        assert!(told.contains(&checkpoint.display().to_string()), "{told}");
+        let reported = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: nothing is told of it"));
+        assert!(reported.contains(&checkpoint.display().to_string()), "{reported}");
         until(|| store.sizes().damage.is_none()).await;
         assert!((all(&store, Space::Receipts).await, all(&store, Space::Kv).await) == rows, "{harm:?}");
         drop(store);
@@ -381,11 +381,11 @@ async fn a_repair_takes_from_the_tree_what_the_journal_lost() {
     let checked = check(&path, &SledConfig::default()).unwrap();
     assert_eq!(checked.damages[0].sequences, Some((3, 3)), "{:?}", checked.damages);
     let planned = repair(&path, &SledConfig::default()).unwrap();
-    assert_eq!((planned.kept, planned.last, planned.dropped.len()), (6, 6, 0));
+    assert_eq!((planned.retained, planned.last, planned.dropped.len()), (6, 6, 0));
     drop(planned);
     assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })), "a plan has changed something");
-    let beside = repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
-    assert!(beside.join("00000000000000000001.journal").exists());
+    let alongside = repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
+    assert!(alongside.join("00000000000000000001.journal").exists());
     assert_eq!((receipts(&folder).await, receipts(&folder).await), (6, 6));
     assert!(check(&path, &SledConfig::default()).unwrap().damages.is_empty());
 }
@@ -398,7 +398,7 @@ async fn a_repair_says_which_rows_it_drops() {
     flip(&segments(&folder)[0], 512 + 2 * 1_024 + 300);
     std::fs::remove_file(path.join("db")).unwrap();
     let planned = repair(&path, &SledConfig::default()).unwrap();
-    assert_eq!((planned.kept, planned.last), (2, 6));
+    assert_eq!((planned.retained, planned.last), (2, 6));
     let frames: Vec<_> = planned.dropped.iter().map(|(frame, rows)| (*frame, rows.is_some())).collect();
     assert_eq!(frames, [(3, false), (4, true), (5, true), (6, true)]);
     assert_eq!(planned.dropped[3].1.as_deref(), Some(&["RECEIPTS `\\x06`".to_owned()][..]));
@@ -418,7 +418,7 @@ async fn a_repair_of_what_is_not_damaged_drops_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_gone_is_begun_anew_from_the_tree() {
+async fn a_journal_that_is_gone_is_begun_again_from_the_tree() {
     let folder = folder();
     six(&folder).await;
     let path = folder.path().join("store");

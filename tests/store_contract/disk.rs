@@ -9,10 +9,10 @@ use std::{
 };
 
 use super::{
-    changes::telling,
+    changes::followed_batch,
     harness::*,
     history::{Chance, same_as, step},
-    questions::{counted, told},
+    questions::{counted, rows_of},
 };
 
 #[tokio::test]
@@ -39,9 +39,9 @@ async fn sizes_survive_a_restart() {
         for _ in 0..100 {
             step(&store, &mut model, &mut chance).await;
         }
-        assert_eq!(told(&store).await, counted(&store).await);
+        assert_eq!(rows_of(&store).await, counted(&store).await);
         store = store.reopen().unwrap();
-        assert_eq!(told(&store).await, counted(&store).await);
+        assert_eq!(rows_of(&store).await, counted(&store).await);
     }
 }
 
@@ -51,15 +51,15 @@ async fn changes_and_sums_survive_a_restart() {
     let mut store = open(&folder);
     for round in 1..=5 {
         let key = round.to_string();
-        let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: Limit::Floor(0) };
-        let sums = store.apply(Batch { adds: vec![add], ..telling(&[&key]) }, Durable).await.unwrap();
+        let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: SumLimit::Floor(0) };
+        let sums = store.apply(Batch { adds: vec![add], ..followed_batch(&[&key]) }, Durable).await.unwrap();
         assert_eq!(sums, [2 * i128::from(round)]);
         store = store.reopen().unwrap();
         let changes = store.changes(0, 10).await.unwrap();
         assert_eq!((changes.newest, changes.changes.len()), (round, usize::try_from(round).unwrap()));
         assert_eq!(changes.changes.last().unwrap().keys, [(Space::Builders, key.into_bytes())]);
     }
-    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await, counted(&store).await);
 }
 
 /// Stores from before the journal: values without checksums, and in the older ones without a
@@ -75,7 +75,7 @@ async fn a_store_of_an_older_version_is_taken_over() {
             assert_eq!(all(&store, Space::Receipts).await.len(), 2_000);
             assert_eq!(store.get(Space::Kv, b"large").await.unwrap(), Some(bytes(10_000)));
             assert_eq!(store.changes(0, 10).await.unwrap().changes[0].keys, [(Space::Builders, b"b".to_vec())]);
-            assert_eq!(told(&store).await, counted(&store).await);
+            assert_eq!(rows_of(&store).await, counted(&store).await);
             put(&store, Space::Kv, b"later", b"value").await;
         }
         assert!(!path.join("aside").exists(), "the tree of the older version is still there");
@@ -89,11 +89,11 @@ pub fn older_store(path: &Path, format: &str) {
     for n in 0..2_000 {
         tree.insert([&[Space::Receipts as u8][..], &key(n)].concat(), [&[0], &bytes(n % 300)[..]].concat()).unwrap();
     }
-    let place = [&[Space::Kv as u8][..], b"large"].concat();
-    tree.insert(place, [&[1], &10_000_u32.to_be_bytes()[..]].concat()).unwrap();
+    let position = [&[Space::Kv as u8][..], b"large"].concat();
+    tree.insert(position, [&[1], &10_000_u32.to_be_bytes()[..]].concat()).unwrap();
     for (number, piece) in (0_u32..).zip(bytes(10_000).chunks(4_096)) {
-        let place = [&[0xff, Space::Kv as u8][..], &5_u32.to_be_bytes(), b"large", &number.to_be_bytes()].concat();
-        tree.insert(place, piece).unwrap();
+        let position = [&[0xff, Space::Kv as u8][..], &5_u32.to_be_bytes(), b"large", &number.to_be_bytes()].concat();
+        tree.insert(position, piece).unwrap();
     }
     // One entry in the log of changes, for one key of builders: `b`.
     let entry = [1, Space::Builders as u8, 1, b'b'];
@@ -105,7 +105,7 @@ pub fn older_store(path: &Path, format: &str) {
 async fn folder_in_use_is_refused_by_name() {
     let folder = folder();
     let store = open(&folder);
-    let config = SledConfig { lock_patience: Duration::ZERO, ..SledConfig::default() };
+    let config = SledConfig { lock_timeout: Duration::ZERO, ..SledConfig::default() };
     let refused = SledStore::open(store.path(), config).unwrap_err();
     assert!(matches!(&refused, OpenError::Locked(path) if path == store.path()), "{refused:?}");
     assert!(refused.to_string().contains("in use by another process"), "{refused}");
@@ -167,7 +167,7 @@ async fn a_sync_that_fails_is_no_commit_and_refuses_what_follows() {
     increment(&store, b"n", Durable).await;
     failing.store(true, SeqCst);
     let write = || Batch::of(vec![], vec![Write::put(Space::Kv, b"n", 7_u64.to_be_bytes())]);
-    assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Unknown(why)) if why.contains("the disk is gone")));
+    assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Unknown(reason)) if reason.contains("the disk is gone")));
     assert_eq!(number(&store, b"n").await, 1, "what may not be on disk was seen");
     failing.store(false, SeqCst);
     assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Away(_))));
@@ -197,7 +197,7 @@ async fn checkpoints_are_made_while_others_write() {
     let store = open();
     assert_eq!(store.get(Space::Audit, b"turns").await.unwrap().unwrap(), turns.to_be_bytes());
     same_as(&store, &model).await;
-    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await, counted(&store).await);
 }
 
 #[tokio::test]
@@ -222,12 +222,12 @@ async fn killed_process_loses_nothing_durable() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let wanted = 1 + chance.below(40);
+        let requested = 1 + chance.below(40);
         let acknowledged = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok)
             .filter_map(|line| line.strip_prefix("durable ").and_then(|n| n.parse::<u64>().ok()));
-        let last = acknowledged.take(wanted).last().expect("the child commits");
+        let last = acknowledged.take(requested).last().expect("the child commits");
         child.kill().unwrap();
         child.wait().unwrap();
 
@@ -293,25 +293,25 @@ async fn figures_of_the_disk() {
         for task in running {
             task.await.unwrap();
         }
-        let took = start.elapsed();
+        let elapsed = start.elapsed();
         let (commits, syncs) = ((tasks * each) as f64, store.syncs() - synced);
-        let (rate, share) = (commits / took.as_secs_f64(), syncs as f64 / commits);
+        let (rate, share) = (commits / elapsed.as_secs_f64(), syncs as f64 / commits);
         println!("{durability:?}, {tasks} tasks: {rate:.0} commits/s, {share:.3} syncs each");
     }
     // Let the background work finish first.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let most = 1_000_000;
+    let max = 1_000_000;
     let start = std::time::Instant::now();
-    for n in 0..most {
+    for n in 0..max {
         store.get(Space::Receipts, &[key(3), key(0), key(n % 20_000)].concat()).await.unwrap().unwrap();
     }
-    println!("get: {:.0}/s", most as f64 / start.elapsed().as_secs_f64());
+    println!("get: {:.0}/s", max as f64 / start.elapsed().as_secs_f64());
     let start = std::time::Instant::now();
-    for n in 0..most / 100 {
+    for n in 0..max / 100 {
         let range = KeyRange { start: Bound::Included([key(3), key(0), key(n % 19_900)].concat()), ..KeyRange::all() };
         assert_eq!(store.scan(Space::Receipts, range, 100, Forward).await.unwrap().len(), 100);
     }
-    println!("scan: {:.0} rows/s", most as f64 / start.elapsed().as_secs_f64());
+    println!("scan: {:.0} rows/s", max as f64 / start.elapsed().as_secs_f64());
     println!("{} KiB on disk", store.disk_bytes().unwrap() / 1_024);
 }
 

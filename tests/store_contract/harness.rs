@@ -8,8 +8,8 @@ use std::{
 
 pub use tempfile::TempDir;
 pub use tollhouse::store::{
-    Add, Batch, CHANGES_KEPT, Change, Check, Counter, Declared, Direction, Durability, Ended, Entry, Kept, KeyRange, Limit, MAX_KEY_BYTES,
-    MAX_VALUE_BYTES, Pairs, Plan, Size, Space, Store, StoreError, Table, Write,
+    Add, Batch, Check, CommittedChange, Counter, DeclaredTable, Direction, Durability, IndexEntry, KeyRange, KeyValues, MAX_CHANGES,
+    MAX_KEY_BYTES, MAX_VALUE_BYTES, RowRetention, Space, SpaceSize, Store, StoreError, SumLimit, Table, TablePlan, TerminatedText, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     postgres::{PostgresConfig, PostgresStore},
@@ -45,7 +45,7 @@ pub async fn delete(store: &impl Store, space: Space, key: &[u8]) {
     store.apply(Batch::of(vec![], vec![Write::delete(space, key)]), Buffered).await.unwrap();
 }
 
-pub async fn all(store: &impl Store, space: Space) -> Pairs {
+pub async fn all(store: &impl Store, space: Space) -> KeyValues {
     store.scan(space, KeyRange::all(), usize::MAX, Forward).await.unwrap()
 }
 
@@ -72,7 +72,7 @@ pub async fn increment(store: &impl Store, key: &[u8], durability: Durability) {
     }
 }
 
-pub fn names(pairs: &Pairs) -> Vec<&[u8]> {
+pub fn names(pairs: &KeyValues) -> Vec<&[u8]> {
     pairs.iter().map(|(key, _)| &key[..]).collect()
 }
 

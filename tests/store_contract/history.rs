@@ -64,18 +64,19 @@ async fn scan_both(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<u8
         bytes += key.len() + value.len();
         before < range.bytes
     };
-    let wanted: Pairs = match direction {
+    let requested: KeyValues = match direction {
         Forward => inside.take(limit).take_while(goes_on).collect(),
         Backward => inside.rev().take(limit).take_while(goes_on).collect(),
     };
-    assert!(store.scan(space, range.clone(), limit, direction).await.unwrap() == wanted, "{space:?} {range:?} {limit} {direction:?}");
+    assert!(store.scan(space, range.clone(), limit, direction).await.unwrap() == requested, "{space:?} {range:?} {limit} {direction:?}");
 }
 
 pub async fn same_as(store: &impl Store, model: &BTreeMap<(Space, Vec<u8>), Vec<u8>>) {
     for space in SPACES {
-        let wanted: Pairs = model.iter().filter(|((s, _), _)| *s == space).map(|((_, key), value)| (key.clone(), value.clone())).collect();
-        assert!(all(store, space).await == wanted, "{space:?}");
-        for (key, value) in wanted {
+        let requested: KeyValues =
+            model.iter().filter(|((s, _), _)| *s == space).map(|((_, key), value)| (key.clone(), value.clone())).collect();
+        assert!(all(store, space).await == requested, "{space:?}");
+        for (key, value) in requested {
             assert!(store.get(space, &key).await.unwrap() == Some(value));
         }
     }

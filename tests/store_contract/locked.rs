@@ -6,18 +6,18 @@ use tollhouse::store::update;
 
 use super::{harness::*, postgres::Postgres};
 
-const PLAN: Plan = Plan {
+const PLAN: TablePlan = TablePlan {
     name: "NUMBERS",
     what: "",
     space: Space::Builders,
     prefix: "n/",
     key: "",
     value: "",
-    kept: Kept::Forever,
+    retention: RowRetention::Forever,
     index_of: "",
     followed: false,
 };
-const NUMBERS: Table<String, String> = Declared::new(const { &PLAN }).holding();
+const NUMBERS: Table<String, String> = DeclaredTable::new(const { &PLAN }).holding();
 
 /// Minimum and maximum time for a commit that waits for a locked row. A row can stay locked as long
 /// as a standby hangs.
@@ -38,7 +38,7 @@ impl Session {
         Self { client }
     }
 
-    async fn lets_go(self) {
+    async fn release(self) {
         self.client.batch_execute("ROLLBACK").await.unwrap();
     }
 }
@@ -61,7 +61,7 @@ async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
     for durability in [Durable, Buffered] {
         let value = if durability == Durable { 1 } else { 2 };
         let session = Session::holding(&address, Space::Payments, &names[7]).await;
-        let begun = Instant::now();
+        let started = Instant::now();
         // The first commit is running when the others come, and waits in vain.
         let commits: Vec<_> = names
             .iter()
@@ -76,9 +76,9 @@ async fn locked_row_fails_its_own_commit_alone_and_as_no_conflict() {
                 Err(error) => assert!(n == 7 && matches!(error, StoreError::LockTimeout(_)), "{n}: {error}"),
             }
         }
-        assert!(begun.elapsed() < HELD, "{:?}", begun.elapsed());
+        assert!(started.elapsed() < HELD, "{:?}", started.elapsed());
         assert_eq!(store.get(Space::Payments, &names[7]).await.unwrap(), Some(vec![value]), "nothing of it was written");
-        session.lets_go().await;
+        session.release().await;
         store.apply(increment(&names[7], value), durability).await.unwrap();
     }
     // A failed check is still a conflict.
@@ -100,13 +100,13 @@ async fn update_waits_for_a_locked_row_until_its_deadline() {
         .await
     };
     let session = Session::holding(&address, PLAN.space, &key).await;
-    let begun = Instant::now();
+    let started = Instant::now();
     let refused = add().await;
     assert!(matches!(refused, Err(StoreError::LockTimeout(_))), "{refused:?}");
-    assert!(begun.elapsed() > HELD && begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(started.elapsed() > HELD && started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     let (added, ()) = tokio::join!(add(), async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        session.lets_go().await;
+        session.release().await;
     });
     assert_eq!(added.unwrap(), 1, "once it is free");
 }

@@ -6,21 +6,21 @@ use std::{
 };
 
 use super::{
-    cut::{Cut, Cuts},
+    cut::{CutMode, CuttingProxy},
     harness::*,
     postgres::Postgres,
     random::random,
 };
 
 /// Longer than any call of a store takes, whatever happens to its database.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Number of tasks that write the number of the round under their own key.
 const WRITERS: usize = 16;
 
 /// Returns the result of a call, which must come in time.
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, call).await.expect("a call ends by itself")
+    tokio::time::timeout(TIMEOUT, call).await.expect("a call ends by itself")
 }
 
 /// Restarts a server in the background.
@@ -139,23 +139,23 @@ async fn a_restart_is_survived_and_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_commit_whose_connection_ends_is_unknown() {
     let server = Postgres::start();
-    let cut = Cut::before(server.port()).await;
+    let cut = CuttingProxy::before(server.port()).await;
     let mut config = PostgresConfig::new(&format!("postgres://tollhouse@127.0.0.1:{}/postgres", cut.port), None).unwrap();
     // With one connection, the next bytes go over the existing one.
     config.lanes = 1;
     let store = PostgresStore::open(config).await.unwrap();
-    let beside = at(&server.url()).await;
-    for (n, cuts) in [Cuts::Question, Cuts::Answer, Cuts::Question, Cuts::Answer].into_iter().enumerate() {
+    let alongside = at(&server.url()).await;
+    for (n, cuts) in [CutMode::Question, CutMode::Answer, CutMode::Question, CutMode::Answer].into_iter().enumerate() {
         let [known, unknown] = [format!("known {n}"), format!("unknown {n}")];
         claim_at_last(&store, known.as_bytes()).await;
         cut.cuts(cuts);
         let lost = claim(&store, unknown.as_bytes()).await;
-        cut.cuts(Cuts::Nothing);
+        cut.cuts(CutMode::Nothing);
         assert!(matches!(lost, Err(StoreError::Unknown(_))), "{lost:?}");
-        if cuts == Cuts::Question {
-            assert!(!is_there(&beside, unknown.as_bytes()).await);
+        if cuts == CutMode::Question {
+            assert!(!is_there(&alongside, unknown.as_bytes()).await);
         } else {
-            while !is_there(&beside, unknown.as_bytes()).await {
+            while !is_there(&alongside, unknown.as_bytes()).await {
                 tokio::task::yield_now().await;
             }
         }
@@ -164,17 +164,17 @@ async fn a_commit_whose_connection_ends_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_call_waits_for_ever_for_a_database_that_says_nothing() {
+async fn no_call_waits_forever_for_a_database_that_says_nothing() {
     let server = Postgres::start();
-    let cut = Cut::before(server.port()).await;
+    let cut = CuttingProxy::before(server.port()).await;
     let store = at(&format!("postgres://tollhouse@127.0.0.1:{}/postgres", cut.port)).await;
     claim(&store, b"before").await.unwrap();
-    cut.cuts(Cuts::Silently);
+    cut.cuts(CutMode::Silently);
     let (claimed, read, more) =
         tokio::join!(claim(&store, b"unheard"), in_time(store.get(Space::Payments, b"before")), in_time(store.changes(0, 1)),);
     assert!(matches!(claimed, Err(StoreError::Unknown(_) | StoreError::Away(_))), "{claimed:?}");
     assert!(matches!((&read, &more), (Err(StoreError::Away(_)), Err(StoreError::Away(_)))), "{read:?} {more:?}");
-    cut.cuts(Cuts::Nothing);
+    cut.cuts(CutMode::Nothing);
     claim_at_last(&store, b"again").await;
     assert!(!is_there(&store, b"unheard").await);
 }

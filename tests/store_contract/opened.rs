@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use tollhouse::store::{Changes, Sizes, postgres::OpenError};
+use tollhouse::store::{Changes, SpaceSizes, postgres::OpenError};
 
 use super::{
-    changes::telling,
-    cut::Cut,
+    changes::followed_batch,
+    cut::CuttingProxy,
     harness::*,
     postgres::Postgres,
     questions::{absent_checks_of_keys_not_written_exclude_each_other, counted},
@@ -16,7 +16,7 @@ use super::{
 /// Two stores in one database, used in turn.
 pub struct Twins {
     both: [PostgresStore; 2],
-    asked: AtomicUsize,
+    requested: AtomicUsize,
 }
 
 impl Twins {
@@ -27,17 +27,17 @@ impl Twins {
     /// Opens two stores behind a proxy that makes every transaction serializable.
     pub async fn serializable() -> Self {
         let server = Postgres::shared();
-        let cut = Cut::before_serializable(server.port()).await;
+        let cut = CuttingProxy::before_serializable(server.port()).await;
         Self::at(&through(&cut, server, &server.schema().await)).await
     }
 
     async fn at(address: &str) -> Self {
         let (one, other) = tokio::join!(at(address), at(address));
-        Self { both: [one, other], asked: AtomicUsize::new(0) }
+        Self { both: [one, other], requested: AtomicUsize::new(0) }
     }
 
     fn one(&self) -> &PostgresStore {
-        &self.both[self.asked.fetch_add(1, Relaxed) % 2]
+        &self.both[self.requested.fetch_add(1, Relaxed) % 2]
     }
 }
 
@@ -47,12 +47,12 @@ impl Store for Twins {
         self.one().get(space, key).await
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         self.one().scan(space, range, limit, direction).await
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.one().count(space, range, most).await
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
+        self.one().count(space, range, max).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
@@ -63,13 +63,13 @@ impl Store for Twins {
         self.one().changes(after, limit).await
     }
 
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> SpaceSizes {
         self.one().sizes()
     }
 }
 
 /// Returns the address of a server, with the proxy in its place.
-fn through(cut: &Cut, server: &Postgres, address: &str) -> String {
+fn through(cut: &CuttingProxy, server: &Postgres, address: &str) -> String {
     address.replacen(&format!(":{}/", server.port()), &format!(":{}/", cut.port), 1)
 }
 
@@ -107,11 +107,11 @@ async fn a_database_whose_default_is_serializable_is_asked_as_every_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn commits_that_cannot_be_serialized_are_tried_again() {
     let server = Postgres::start();
-    let cut = Cut::before_serializable(server.port()).await;
+    let cut = CuttingProxy::before_serializable(server.port()).await;
     let twins = Twins::at(&through(&cut, &server, &server.url())).await;
     // Both stores add to one counter. No addition is refused, and none is lost.
     let adds = (0..200).map(|n| {
-        let add = Add { space: Space::Accounts, key: b"counter".to_vec(), by: 1, limit: Limit::Ceiling(1_000) };
+        let add = Add { space: Space::Accounts, key: b"counter".to_vec(), by: 1, limit: SumLimit::Ceiling(1_000) };
         twins.apply(Batch { adds: vec![add], ..Batch::new() }, if n % 2 == 0 { Durable } else { Buffered })
     });
     let mut sums: Vec<_> = futures_util::future::join_all(adds).await.into_iter().map(|sum| sum.unwrap()[0]).collect();
@@ -129,7 +129,7 @@ async fn what_one_commits_the_others_see() {
     // No host exists yet: all of them create the tables.
     let hosts = futures_util::future::join_all((0..6).map(|_| at(&address))).await;
     for (n, host) in hosts.iter().enumerate() {
-        host.apply(telling(&[&n.to_string()]), if n % 2 == 0 { Durable } else { Buffered }).await.unwrap();
+        host.apply(followed_batch(&[&n.to_string()]), if n % 2 == 0 { Durable } else { Buffered }).await.unwrap();
         for other in &hosts {
             let there: Vec<_> = (0..=n).map(|n| n.to_string()).collect();
             assert_eq!(names(&all(other, Space::Builders).await), there.iter().map(String::as_bytes).collect::<Vec<_>>());
@@ -139,9 +139,9 @@ async fn what_one_commits_the_others_see() {
     let late = at(&address).await;
     assert_eq!(late.sizes().spaces, counted(&late).await);
     // The hosts from before learn of it a little later.
-    let wanted = counted(&late).await;
+    let requested = counted(&late).await;
     for host in &hosts {
-        while host.sizes().spaces != wanted {
+        while host.sizes().spaces != requested {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     }
@@ -176,7 +176,7 @@ async fn hosts_of_a_database_go_by_its_clock_which_no_transaction_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_make_nothing_and_one_who_is_nobody_are_told() {
+async fn a_user_who_may_make_nothing_and_one_who_is_nobody_are_reported() {
     let server = Postgres::shared();
     let schema = server.schema().await.rsplit_once("%3D").unwrap().1.to_owned();
     server.sql(&format!("CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA {schema} TO guest")).await;

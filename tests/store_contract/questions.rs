@@ -4,7 +4,7 @@ use super::harness::*;
 
 pub async fn absent_key_has_no_value(store: impl Store) {
     assert_eq!(store.get(Space::Kv, b"nothing").await.unwrap(), None);
-    assert_eq!(all(&store, Space::Kv).await, Pairs::new());
+    assert_eq!(all(&store, Space::Kv).await, KeyValues::new());
 }
 
 pub async fn written_value_is_read_back(store: impl Store) {
@@ -26,7 +26,7 @@ pub async fn values_of_every_size_are_read_back(store: impl Store) {
     assert!(found == sizes.map(|size| (key(size).to_vec(), bytes(size))), "a scan gives them whole and once");
 }
 
-pub async fn large_value_gives_way_to_a_small_one(store: impl Store) {
+pub async fn large_value_yields_to_a_small_one(store: impl Store) {
     for size in [100_000, 10, 9_000, 50_000, 5_000, 0] {
         put(&store, Space::Files, b"k", &bytes(size)).await;
         assert!(all(&store, Space::Files).await == [(b"k".to_vec(), bytes(size))], "{size} bytes");
@@ -60,7 +60,7 @@ pub async fn scan_keeps_to_its_limit_from_either_end(store: impl Store) {
     assert_eq!(names(&first), [key(0), key(1), key(2)]);
     let last = store.scan(Space::Kv, KeyRange::all(), 3, Backward).await.unwrap();
     assert_eq!(names(&last), [key(99), key(98), key(97)]);
-    assert_eq!(store.scan(Space::Kv, KeyRange::all(), 0, Forward).await.unwrap(), Pairs::new());
+    assert_eq!(store.scan(Space::Kv, KeyRange::all(), 0, Forward).await.unwrap(), KeyValues::new());
     assert_eq!(store.scan(Space::Kv, KeyRange::all(), 1_000, Backward).await.unwrap().len(), 100);
 }
 
@@ -69,10 +69,10 @@ pub async fn scan_ends_with_the_pair_that_brings_it_to_its_bytes(store: impl Sto
         put(&store, Space::Kv, &key(n), &[0; 5_000]).await;
     }
     let pair = key(0).len() + 5_000;
-    for (bytes, wanted) in [(0, 0), (1, 1), (pair, 1), (pair + 1, 2), (3 * pair, 3), (100 * pair, 10)] {
+    for (bytes, requested) in [(0, 0), (1, 1), (pair, 1), (pair + 1, 2), (3 * pair, 3), (100 * pair, 10)] {
         let range = KeyRange { bytes, ..KeyRange::all() };
-        let first: Vec<_> = (0..wanted).map(key).collect();
-        let last: Vec<_> = (0..10).rev().take(wanted).map(key).collect();
+        let first: Vec<_> = (0..requested).map(key).collect();
+        let last: Vec<_> = (0..10).rev().take(requested).map(key).collect();
         assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Forward).await.unwrap()), first, "{bytes}");
         assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Backward).await.unwrap()), last, "{bytes} backward");
         assert_eq!(store.count(Space::Kv, range, usize::MAX).await.unwrap(), 10);
@@ -92,19 +92,19 @@ pub async fn bounds_are_kept(store: impl Store) {
         (Bound::Included(six.clone()), Bound::Included(three.clone()), 0..0),
         (Bound::Excluded(three.clone()), Bound::Excluded(three), 0..0),
     ];
-    for (start, end, wanted) in cases {
+    for (start, end, requested) in cases {
         let range = KeyRange { start, end, ..KeyRange::all() };
-        let mut wanted: Vec<_> = wanted.map(key).collect();
-        assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Forward).await.unwrap()), wanted, "{range:?}");
-        wanted.reverse();
-        assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Backward).await.unwrap()), wanted, "{range:?} backward");
+        let mut requested: Vec<_> = requested.map(key).collect();
+        assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Forward).await.unwrap()), requested, "{range:?}");
+        requested.reverse();
+        assert_eq!(names(&store.scan(Space::Kv, range.clone(), 100, Backward).await.unwrap()), requested, "{range:?} backward");
     }
 }
 
 pub async fn pages_follow_each_other(store: impl Store) {
     fill(&store, 25).await;
     for direction in [Forward, Backward] {
-        let mut seen = Pairs::new();
+        let mut seen = KeyValues::new();
         let mut range = KeyRange::prefix(b"");
         loop {
             let page = store.scan(Space::Kv, range.clone(), 10, direction).await.unwrap();
@@ -141,9 +141,9 @@ pub async fn spaces_do_not_mix(store: impl Store) {
     put(&store, Space::Endpoints, b"\xff\xff", b"endpoints").await;
     delete(&store, Space::Payments, b"k").await;
     assert_eq!(all(&store, Space::Receipts).await, [(b"k".to_vec(), b"receipts".to_vec())]);
-    assert_eq!(all(&store, Space::Payments).await, Pairs::new());
-    assert_eq!(all(&store, Space::Versions).await, Pairs::new());
-    assert_eq!(all(&store, Space::Meta).await, Pairs::new());
+    assert_eq!(all(&store, Space::Payments).await, KeyValues::new());
+    assert_eq!(all(&store, Space::Versions).await, KeyValues::new());
+    assert_eq!(all(&store, Space::Meta).await, KeyValues::new());
 }
 
 pub async fn failed_check_leaves_nothing(store: impl Store) {
@@ -212,7 +212,7 @@ pub async fn deleted_key_is_gone(store: impl Store) {
 pub async fn same_key_twice_takes_the_last_write(store: impl Store) {
     let put = |value: Vec<u8>| Write::put(Space::Kv, b"k", value);
     let delete = || Write::delete(Space::Kv, b"k");
-    for (writes, left) in [
+    for (writes, remaining) in [
         (vec![put(bytes(1)), put(bytes(2))], Some(bytes(2))),
         (vec![put(bytes(9_000)), put(bytes(3))], Some(bytes(3))),
         (vec![put(bytes(4)), delete()], None),
@@ -220,8 +220,8 @@ pub async fn same_key_twice_takes_the_last_write(store: impl Store) {
         (vec![put(bytes(50_000)), delete(), put(bytes(5_000))], Some(bytes(5_000))),
     ] {
         store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
-        assert!(store.get(Space::Kv, b"k").await.unwrap() == left);
-        assert_eq!(all(&store, Space::Kv).await.len(), usize::from(left.is_some()));
+        assert!(store.get(Space::Kv, b"k").await.unwrap() == remaining);
+        assert_eq!(all(&store, Space::Kv).await.len(), usize::from(remaining.is_some()));
     }
 }
 
@@ -340,19 +340,19 @@ pub async fn faults_are_as_planned(store: impl Store) {
 }
 
 /// Returns the size of each space, counted from the rows.
-pub async fn counted(store: &impl Store) -> BTreeMap<Space, Size> {
+pub async fn counted(store: &impl Store) -> BTreeMap<Space, SpaceSize> {
     let mut sizes = BTreeMap::new();
     for space in Space::ALL {
         let pairs = all(store, space).await;
         let bytes = pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum();
-        sizes.extend((!pairs.is_empty()).then_some((space, Size { entries: pairs.len() as u64, bytes })));
+        sizes.extend((!pairs.is_empty()).then_some((space, SpaceSize { entries: pairs.len() as u64, bytes })));
     }
     sizes
 }
 
 /// Returns the sizes that the store reports, without the empty ones. The commit that it waits for
 /// updates them.
-pub async fn told(store: &impl Store) -> BTreeMap<Space, Size> {
+pub async fn rows_of(store: &impl Store) -> BTreeMap<Space, SpaceSize> {
     store.apply(Batch::of(vec![], vec![]), Durable).await.unwrap();
     let mut spaces = store.sizes().spaces;
     spaces.retain(|_, size| size.entries > 0);
@@ -360,11 +360,11 @@ pub async fn told(store: &impl Store) -> BTreeMap<Space, Size> {
 }
 
 pub async fn sizes_are_of_what_is_there(store: impl Store) {
-    assert_eq!(told(&store).await, BTreeMap::new());
+    assert_eq!(rows_of(&store).await, BTreeMap::new());
     fill(&store, 300).await;
     put(&store, Space::Events, b"large", &bytes(70_000)).await;
     put(&store, Space::Events, b"", b"").await;
-    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await, counted(&store).await);
     // A replaced value, a deleted one, and a missing one; the same key twice; a commit that fails.
     put(&store, Space::Events, b"large", b"small").await;
     delete(&store, Space::Kv, &key(7)).await;
@@ -373,8 +373,8 @@ pub async fn sizes_are_of_what_is_there(store: impl Store) {
     store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
     let failing = store.apply(Batch::of(vec![Check::absent(Space::Logs, b"k")], vec![Write::put(Space::Logs, b"l", b"")]), Buffered).await;
     assert!(matches!(failing, Err(StoreError::Conflict)));
-    assert_eq!(told(&store).await, counted(&store).await);
-    assert_eq!(told(&store).await[&Space::Logs], Size { entries: 1, bytes: 3 });
+    assert_eq!(rows_of(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await[&Space::Logs], SpaceSize { entries: 1, bytes: 3 });
     assert!(store.sizes().complete);
 }
 
@@ -388,7 +388,7 @@ pub async fn keys_of_every_byte_are_kept_up_to_the_limit(store: impl Store) {
     key.push(0);
     for batch in [
         Batch { writes: vec![Write::put(Space::Kv, key.clone(), b"")], ..Batch::default() },
-        Batch { adds: vec![Add { space: Space::Kv, key, by: 1, limit: Limit::Floor(0) }], ..Batch::default() },
+        Batch { adds: vec![Add { space: Space::Kv, key, by: 1, limit: SumLimit::Floor(0) }], ..Batch::default() },
     ] {
         assert!(matches!(store.apply(batch, Buffered).await, Err(StoreError::Away(_))));
     }
@@ -397,7 +397,7 @@ pub async fn keys_of_every_byte_are_kept_up_to_the_limit(store: impl Store) {
 pub async fn count_is_of_what_a_range_has(store: impl Store) {
     fill(&store, 25).await;
     put(&store, Space::KvUsage, b"other", b"").await;
-    let count = async |range: KeyRange, most| store.count(Space::Kv, range, most).await.unwrap();
+    let count = async |range: KeyRange, max| store.count(Space::Kv, range, max).await.unwrap();
     assert_eq!(count(KeyRange::all(), usize::MAX).await, 25);
     assert_eq!(count(KeyRange::all(), 7).await, 7);
     assert_eq!(count(KeyRange::all().after(&key(20)), 100).await, 4);
@@ -410,8 +410,8 @@ pub async fn count_is_of_what_a_range_has(store: impl Store) {
         let writes = (0..1_000).map(|n| Write::put(Space::Events, (thousand * 1_000 + n).to_be_bytes(), b"")).collect();
         store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
     }
-    for most in [0, 1, 999, 1_000, 1_001, 2_000, 2_999, 3_000, 3_001, usize::MAX] {
-        assert_eq!(store.count(Space::Events, KeyRange::all(), most).await.unwrap(), most.min(3_000));
+    for max in [0, 1, 999, 1_000, 1_001, 2_000, 2_999, 3_000, 3_001, usize::MAX] {
+        assert_eq!(store.count(Space::Events, KeyRange::all(), max).await.unwrap(), max.min(3_000));
     }
     for last in [998_u32, 999, 1_000, 1_999, 2_999] {
         let to = |end| KeyRange { end, ..KeyRange::all() };
@@ -427,13 +427,13 @@ pub async fn absent_checks_of_keys_not_written_exclude_each_other(store: impl St
     let store = Arc::new(store);
     for round in 0..50 {
         let [one, other] = [[key(round), *b"left"].concat(), [key(round), *b"rigt"].concat()];
-        let want = |wanted: &[u8], written: &[u8]| {
-            let (store, check, write) = (Arc::clone(&store), Check::absent(Space::Kv, wanted), Write::put(Space::Kv, written, b""));
+        let want = |requested: &[u8], written: &[u8]| {
+            let (store, check, write) = (Arc::clone(&store), Check::absent(Space::Kv, requested), Write::put(Space::Kv, written, b""));
             tokio::spawn(async move { store.apply(Batch::of(vec![check], vec![write]), Durable).await })
         };
-        let (left, right) = (want(&one, &other), want(&other, &one));
-        let came = [left.await.unwrap(), right.await.unwrap()].map(|outcome| outcome.is_ok());
-        assert!(came[0] != came[1], "round {round}: {came:?}");
+        let (remaining, right) = (want(&one, &other), want(&other, &one));
+        let received = [remaining.await.unwrap(), right.await.unwrap()].map(|outcome| outcome.is_ok());
+        assert!(received[0] != received[1], "round {round}: {received:?}");
     }
 }
 
@@ -450,8 +450,8 @@ pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
         // This commit sets the guard to "shut" unless the other one succeeded.
         let check = Check::absent(Space::Logs, done.clone());
         let closed = store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, guard, b"shut")]), Durable).await;
-        let went = writer.await.unwrap();
-        assert!(went.is_ok() != closed.is_ok(), "round {round}: {went:?}, {closed:?}");
+        let outcome = writer.await.unwrap();
+        assert!(outcome.is_ok() != closed.is_ok(), "round {round}: {outcome:?}, {closed:?}");
     }
 }
 
@@ -487,7 +487,7 @@ pub async fn one_failed_absent_check_leaves_the_others_absent(store: impl Store)
     let refused = store.apply(Batch::of(checks(), vec![Write::put(Space::Logs, b"l", b"")]), Durable).await;
     assert!(matches!(refused, Err(StoreError::Conflict)));
     assert_eq!(names(&all(&store, Space::Kv).await), [b"b"]);
-    assert_eq!(all(&store, Space::Logs).await, Pairs::new());
+    assert_eq!(all(&store, Space::Logs).await, KeyValues::new());
     delete(&store, Space::Kv, b"b").await;
     store.apply(Batch::of(checks(), vec![Write::put(Space::Logs, b"l", b"")]), Durable).await.unwrap();
 }

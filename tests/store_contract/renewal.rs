@@ -13,14 +13,14 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
-use tollhouse::store::{Changes, Page, Sizes};
+use tollhouse::store::{Changes, CopyPage, SpaceSizes};
 
 use super::{
-    changes::telling,
+    changes::followed_batch,
     damage::until,
     harness::*,
     history::{Chance, same_as, step},
-    questions::{counted, told},
+    questions::{counted, rows_of},
 };
 
 /// Number of commits between two renewals.
@@ -30,13 +30,13 @@ const COMMITS: u64 = 3;
 pub struct Renewed {
     store: Arc<SledStore>,
     commits: AtomicU64,
-    under_way: Arc<AtomicBool>,
+    in_progress: Arc<AtomicBool>,
     failed: Arc<Mutex<Vec<StoreError>>>,
 }
 
 impl Renewed {
     pub fn open(folder: &TempDir) -> Self {
-        Self { store: Arc::new(open(folder)), commits: AtomicU64::new(0), under_way: Arc::default(), failed: Arc::default() }
+        Self { store: Arc::new(open(folder)), commits: AtomicU64::new(0), in_progress: Arc::default(), failed: Arc::default() }
     }
 }
 
@@ -53,21 +53,21 @@ impl Store for Renewed {
         self.store.get(space, key).await
     }
 
-    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         self.store.scan(space, range, limit, direction).await
     }
 
-    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.store.count(space, range, most).await
+    async fn count(&self, space: Space, range: KeyRange, max: usize) -> Result<usize, StoreError> {
+        self.store.count(space, range, max).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        if self.commits.fetch_add(1, SeqCst).is_multiple_of(COMMITS) && !self.under_way.swap(true, SeqCst) {
-            let (store, under_way, failed) = (Arc::clone(&self.store), Arc::clone(&self.under_way), Arc::clone(&self.failed));
+        if self.commits.fetch_add(1, SeqCst).is_multiple_of(COMMITS) && !self.in_progress.swap(true, SeqCst) {
+            let (store, in_flight, failed) = (Arc::clone(&self.store), Arc::clone(&self.in_progress), Arc::clone(&self.failed));
             tokio::spawn(async move {
                 let outcome = store.renew().await;
                 failed.lock().unwrap().extend(outcome.err());
-                under_way.store(false, SeqCst);
+                in_flight.store(false, SeqCst);
             });
         }
         self.store.apply(batch, durability).await
@@ -77,11 +77,11 @@ impl Store for Renewed {
         self.store.changes(after, limit).await
     }
 
-    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+    async fn copy(&self, to: mpsc::Sender<CopyPage>) -> Result<(), StoreError> {
         self.store.copy(to).await
     }
 
-    fn sizes(&self) -> Sizes {
+    fn sizes(&self) -> SpaceSizes {
         self.store.sizes()
     }
 }
@@ -107,14 +107,14 @@ async fn rows_sums_and_changes_are_the_same_in_another_tree() {
         for _ in 0..100 {
             step(&store, &mut model, &mut chance).await;
         }
-        let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: Limit::Floor(0) };
-        let sums = store.apply(Batch { adds: vec![add], ..telling(&[&round.to_string()]) }, Buffered).await.unwrap();
+        let add = Add { space: Space::Credits, key: b"sum".to_vec(), by: 2, limit: SumLimit::Floor(0) };
+        let sums = store.apply(Batch { adds: vec![add], ..followed_batch(&[&round.to_string()]) }, Buffered).await.unwrap();
         assert_eq!(sums, [2 * round]);
         let changes = store.changes(0, 100).await.unwrap();
         store.renew().await.unwrap();
         for reopened in [false, true] {
             same_as(&store, &model).await;
-            assert_eq!(told(&store).await, counted(&store).await);
+            assert_eq!(rows_of(&store).await, counted(&store).await);
             assert_eq!(store.changes(0, 100).await.unwrap(), changes);
             assert_eq!(trees(&folder), [format!("tree-{round}")], "reopened: {reopened}");
             assert!(home(&folder).join("db").exists() && !folder.path().join("store/db").exists());
@@ -170,19 +170,19 @@ async fn no_reader_sees_two_trees_at_once() {
 }
 
 #[tokio::test]
-async fn a_renewal_without_room_is_dropped_and_told_until_there_is_room() {
+async fn a_renewal_without_room_is_dropped_and_reported_until_there_is_room() {
     let folder = folder();
     let free = Arc::new(AtomicU64::new(1 << 40));
-    let told = Arc::clone(&free);
-    let free_bytes = Arc::new(move |_: &std::path::Path| Ok(told.load(SeqCst)));
-    let config = SledConfig { kept_free_bytes: 0, free_bytes, ..SledConfig::default() };
+    let reported = Arc::clone(&free);
+    let free_bytes = Arc::new(move |_: &std::path::Path| Ok(reported.load(SeqCst)));
+    let config = SledConfig { reserved_bytes: 0, free_bytes, ..SledConfig::default() };
     let store = SledStore::open(folder.path().join("store"), config).unwrap();
     fill(&store, 300).await;
     free.store(1_000, SeqCst);
     for _ in 0..2 {
         let refused = store.renew().await.unwrap_err();
-        assert!(matches!(&refused, StoreError::Away(why) if why.contains("1000 bytes are free")), "{refused:?}");
-        assert!(store.sizes().renewal_fails.is_some_and(|why| why.contains("1000 bytes are free")));
+        assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("1000 bytes are free")), "{refused:?}");
+        assert!(store.sizes().renewal_fails.is_some_and(|reason| reason.contains("1000 bytes are free")));
         assert_eq!(trees(&folder), [""; 0], "what was not finished is still there");
         put(&store, Space::Kv, b"later", b"value").await;
         assert_eq!(all(&store, Space::Kv).await.len(), 301, "the tree there is goes on");
@@ -195,7 +195,7 @@ async fn a_renewal_without_room_is_dropped_and_told_until_there_is_room() {
 
 /// Simulates a failure to create the folder, or to open sled in it.
 #[tokio::test]
-async fn a_renewal_that_fails_on_its_way_leaves_the_tree_there_is() {
+async fn a_renewal_that_fails_in_flight_leaves_the_tree_there_is() {
     let folder = folder();
     let mut store = open(&folder);
     fill(&store, 300).await;
@@ -236,7 +236,7 @@ async fn half_made_trees_are_never_read_and_go_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_tree_in_force_that_is_damaged_or_not_there_is_made_anew() {
+async fn a_tree_in_force_that_is_damaged_or_not_there_is_rebuilt() {
     let folder = folder();
     let (mut chance, mut model) = (Chance::seeded(), BTreeMap::new());
     let damages: [fn(&TempDir); 7] = [
@@ -258,13 +258,13 @@ async fn a_tree_in_force_that_is_damaged_or_not_there_is_made_anew() {
         damage(&folder);
         let store = open(&folder).reopen().unwrap();
         same_as(&store, &model).await;
-        assert_eq!(told(&store).await, counted(&store).await);
+        assert_eq!(rows_of(&store).await, counted(&store).await);
         assert!(trees(&folder).is_empty() && folder.path().join("store/db").exists());
     }
 }
 
 #[tokio::test]
-async fn checkpoints_and_starts_go_on_from_another_tree() {
+async fn checkpoints_and_starts_continue_from_another_tree() {
     let folder = folder();
     let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 128 * 1024, ..SledConfig::default() };
     let open = || SledStore::open(folder.path().join("store"), config.clone()).unwrap();
@@ -314,8 +314,8 @@ async fn no_kill_of_a_renewal_loses_anything() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut durable = lines.filter_map(|line| line.strip_prefix("durable ").and_then(|n| n.parse::<u64>().ok()));
         // Some kills come in the first renewal, others in a later one.
-        let wanted = 1 + chance.below(if round % 2 == 0 { 40 } else { 400 });
-        let last = durable.by_ref().take(wanted).last().expect("the child commits");
+        let requested = 1 + chance.below(if round % 2 == 0 { 40 } else { 400 });
+        let last = durable.by_ref().take(requested).last().expect("the child commits");
         child.kill().unwrap();
         child.wait().unwrap();
         // The last output before the child was gone.
@@ -328,7 +328,7 @@ async fn no_kill_of_a_renewal_loses_anything() {
         let pair = store.get(Space::Receipts, b"n").await.unwrap().unwrap();
         assert!(pair == found.to_be_bytes().repeat(900), "round {round}: one half of a commit is of another");
         assert_eq!(store.count(Space::Kv, KeyRange::all(), usize::MAX).await.unwrap(), ROWS + 1, "round {round}");
-        assert_eq!(told(&store).await, counted(&store).await, "round {round}");
+        assert_eq!(rows_of(&store).await, counted(&store).await, "round {round}");
         assert!(trees(&folder).len() <= 1, "round {round}: {:?}", trees(&folder));
         floor = found;
     }
@@ -375,14 +375,14 @@ async fn figures_of_a_renewal() {
             let ended = Arc::new(AtomicBool::new(false));
             let running: Vec<_> =
                 (0..tasks).map(|task| tokio::spawn(commit(Arc::clone(&store), Arc::clone(&ended), durability, task))).collect();
-            let begun = Instant::now();
+            let started = Instant::now();
             let before = store.disk_bytes().unwrap();
             if renewing {
                 store.renew().await.unwrap();
             } else {
                 tokio::time::sleep(Duration::from_secs(20)).await;
             }
-            let took = begun.elapsed();
+            let elapsed = started.elapsed();
             ended.store(true, SeqCst);
             let mut waits = Vec::new();
             for task in running {
@@ -391,8 +391,8 @@ async fn figures_of_a_renewal() {
             waits.sort_unstable();
             let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
             println!(
-                "{durability:?}, {tasks} tasks, renewing: {renewing}: {took:.1?}, {:.0} commits/s, p50 {:.2?}, p99 {:.2?}, p99.9 {:.2?}, longest {:.2?}; {} -> {} KiB",
-                waits.len() as f64 / took.as_secs_f64(),
+                "{durability:?}, {tasks} tasks, renewing: {renewing}: {elapsed:.1?}, {:.0} commits/s, p50 {:.2?}, p99 {:.2?}, p99.9 {:.2?}, longest {:.2?}; {} -> {} KiB",
+                waits.len() as f64 / elapsed.as_secs_f64(),
                 at(0.5),
                 at(0.99),
                 at(0.999),
@@ -410,13 +410,13 @@ async fn commit(store: Arc<SledStore>, ended: Arc<AtomicBool>, durability: Durab
     let mut waits = Vec::new();
     while !ended.load(SeqCst) {
         let n = waits.len();
-        let place = |n: usize| [key(task), key(n)].concat();
-        let mut writes = vec![Write::put(Space::Logs, place(n), bytes(400))];
-        writes.extend(n.checked_sub(500).map(|old| Write::delete(Space::Logs, place(old))));
-        let add = Add { space: Space::Credits, key: key(task).to_vec(), by: 1, limit: Limit::Floor(0) };
-        let begun = Instant::now();
+        let position = |n: usize| [key(task), key(n)].concat();
+        let mut writes = vec![Write::put(Space::Logs, position(n), bytes(400))];
+        writes.extend(n.checked_sub(500).map(|old| Write::delete(Space::Logs, position(old))));
+        let add = Add { space: Space::Credits, key: key(task).to_vec(), by: 1, limit: SumLimit::Floor(0) };
+        let started = Instant::now();
         store.apply(Batch { adds: vec![add], ..Batch::of(vec![], writes) }, durability).await.unwrap();
-        waits.push(begun.elapsed());
+        waits.push(started.elapsed());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     waits

@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     harness::*,
-    questions::{counted, told},
+    questions::{counted, rows_of},
 };
 
 /// Maximum time for background work on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A store on a disk whose free space a test sets.
 struct Filling {
@@ -22,9 +22,9 @@ struct Filling {
 impl Filling {
     fn new(kept_free_bytes: u64) -> Self {
         let free = Arc::new(AtomicU64::new(1 << 40));
-        let told = Arc::clone(&free);
-        let free_bytes = Arc::new(move |_: &std::path::Path| Ok(told.load(SeqCst)));
-        Self { free, config: SledConfig { segment_bytes: 16 * 1024, kept_free_bytes, free_bytes, ..SledConfig::default() } }
+        let reported = Arc::clone(&free);
+        let free_bytes = Arc::new(move |_: &std::path::Path| Ok(reported.load(SeqCst)));
+        Self { free, config: SledConfig { segment_bytes: 16 * 1024, reserved_bytes: kept_free_bytes, free_bytes, ..SledConfig::default() } }
     }
 
     fn open(&self, folder: &TempDir) -> SledStore {
@@ -38,8 +38,8 @@ async fn commit(store: &SledStore, n: usize) -> Result<Vec<i128>, StoreError> {
 
 /// Commits until one is refused. Returns how many succeeded, and the error.
 async fn commit_until_refused(store: &SledStore, mut n: usize) -> (usize, StoreError) {
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    let started = Instant::now();
+    while started.elapsed() < TIMEOUT {
         match commit(store, n).await {
             Ok(_) => n += 1,
             Err(refused) => return (n, refused),
@@ -67,7 +67,7 @@ async fn a_segment_that_does_not_fit_refuses_commits_until_it_does() {
     for round in 0..3 {
         filling.free.store(1_000, SeqCst);
         let (all_taken, refused) = commit_until_refused(&store, n).await;
-        assert!(matches!(&refused, StoreError::Away(why) if why.contains("1000 bytes are free")), "{refused:?}");
+        assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("1000 bytes are free")), "{refused:?}");
         assert!(all_taken > n || round > 0, "no commit fits");
         assert!(store.apply(Batch::new(), Buffered).await.is_err(), "a readiness check passes");
         assert_eq!(all(&store, Space::Receipts).await.len(), all_taken, "reads go on");
@@ -76,7 +76,7 @@ async fn a_segment_that_does_not_fit_refuses_commits_until_it_does() {
         commit(&store, all_taken).await.unwrap();
         n = all_taken + 1;
     }
-    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await, counted(&store).await);
     drop(store);
     std::fs::remove_file(folder.path().join("store/db")).unwrap();
     assert_eq!(all(&filling.open(&folder), Space::Receipts).await.len(), n);
@@ -90,7 +90,7 @@ async fn what_is_kept_free_is_not_written_to() {
     put(&store, Space::Kv, b"buffered", b"value").await;
     filling.free.store(999_999, SeqCst);
     let (_, refused) = commit_until_refused(&store, 1).await;
-    assert!(matches!(&refused, StoreError::Away(why) if why.contains("999999 bytes are free")), "{refused:?}");
+    assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("999999 bytes are free")), "{refused:?}");
     filling.free.store(1 << 40, SeqCst);
     until_taken(&store).await;
     commit(&store, 0).await.unwrap();

@@ -10,7 +10,7 @@ use super::{
     disk::older_store,
     harness::*,
     history::Chance,
-    questions::{counted, told},
+    questions::{counted, rows_of},
 };
 
 /// Opens a store that checks nothing before it is open.
@@ -36,13 +36,15 @@ async fn a_long_journal_is_read_while_the_store_is_open_and_mended_from_the_tree
     let store = open_at_once(&folder);
     assert_eq!(all(&store, Space::Receipts).await.len(), 60);
     until(|| folder.path().join("store/checkpoint").read_dir().is_ok_and(|found| found.flatten().any(|file| is_whole(&file.path())))).await;
-    let beside = segments(&folder)[0].with_file_name("x");
-    until(|| beside.parent().unwrap().read_dir().unwrap().flatten().any(|file| file.path().extension().is_some_and(|at| at == "damaged")))
-        .await;
+    let alongside = segments(&folder)[0].with_file_name("x");
+    until(|| {
+        alongside.parent().unwrap().read_dir().unwrap().flatten().any(|file| file.path().extension().is_some_and(|at| at == "damaged"))
+    })
+    .await;
     drop(store);
     let store = try_open(&folder).unwrap();
     assert_eq!(all(&store, Space::Receipts).await.len(), 60);
-    assert_eq!(told(&store).await, counted(&store).await);
+    assert_eq!(rows_of(&store).await, counted(&store).await);
 }
 
 fn is_whole(checkpoint: &std::path::Path) -> bool {
@@ -63,7 +65,7 @@ async fn money_that_is_counted_later_stops_commits_where_it_is_missing() {
     let store = open_at_once(&folder);
     until(|| path.join("tree-is-wrong").exists()).await;
     let refused = store.apply(Batch::new(), Buffered).await.unwrap_err();
-    assert!(matches!(&refused, StoreError::Away(why) if why.contains("Receipts")), "{refused}");
+    assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("Receipts")), "{refused}");
     drop(store);
     assert_eq!(all(&open_at_once(&folder), Space::Receipts).await.len(), 60);
 }
@@ -86,7 +88,7 @@ const CHILD_FOLDER: &str = "TOLLHOUSE_TEST_OPENED_FOLDER";
 #[tokio::test]
 async fn no_kill_of_a_start_loses_anything() {
     let mut chance = Chance::seeded();
-    let mut longest = Duration::from_millis(200);
+    let mut max_len = Duration::from_millis(200);
     for round in 0..20 {
         let folder = folder();
         let path = folder.path().join("store");
@@ -97,16 +99,16 @@ async fn no_kill_of_a_start_loses_anything() {
         }
         for _ in 0..chance.below(3) {
             let mut child = opening(&folder);
-            std::thread::sleep(longest.mul_f64(chance.below(1_000) as f64 / 1_000.0));
+            std::thread::sleep(max_len.mul_f64(chance.below(1_000) as f64 / 1_000.0));
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let store = open(&folder);
-        longest = begun.elapsed() * 2;
+        max_len = started.elapsed() * 2;
         assert_eq!(all(&store, Space::Receipts).await.len(), 2_000, "round {round}");
         assert_eq!(store.get(Space::Kv, b"large").await.unwrap(), Some(bytes(10_000)));
-        assert_eq!(told(&store).await, counted(&store).await);
+        assert_eq!(rows_of(&store).await, counted(&store).await);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables, their indexes, and updates.
 
-use tollhouse::store::{Decided, Formatted, Starting, Tx, update};
+use tollhouse::store::{Formatted, TextPrefix, Tx, UpdatePlan, update};
 
 use super::harness::*;
 
@@ -20,22 +20,22 @@ impl Formatted for Guest {
     }
 }
 
-const fn plan(name: &'static str, prefix: &'static str) -> Plan {
-    let kept = Kept::Forever;
-    Plan { name, what: "", space: Space::Builders, prefix, key: "", value: "", kept, index_of: "", followed: true }
+const fn plan(name: &'static str, prefix: &'static str) -> TablePlan {
+    let stored = RowRetention::Forever;
+    TablePlan { name, what: "", space: Space::Builders, prefix, key: "", value: "", retention: stored, index_of: "", followed: true }
 }
 
-const BY_ROOM: Declared<(u32, String)> = Declared::new(const { &plan("BY_ROOM", "r/") });
-const GUESTS: Table<(Ended<String>, u32), Guest> = Declared::new(const { &plan("GUESTS", "g/") }).indexed(&[by_room]);
+const BY_ROOM: DeclaredTable<(u32, String)> = DeclaredTable::new(const { &plan("BY_ROOM", "r/") });
+const GUESTS: Table<(TerminatedText<String>, u32), Guest> = DeclaredTable::new(const { &plan("GUESTS", "g/") }).indexed(&[by_room]);
 const ROOMS: Table<(u32, String), ()> = BY_ROOM.holding();
-const NUMBERS: Table<String, String> = Declared::new(const { &plan("NUMBERS", "n/") }).holding();
+const NUMBERS: Table<String, String> = DeclaredTable::new(const { &plan("NUMBERS", "n/") }).holding();
 
-fn by_room(_: &(Ended<String>, u32), guest: &Guest) -> Option<Entry> {
+fn by_room(_: &(TerminatedText<String>, u32), guest: &Guest) -> Option<IndexEntry> {
     guest.room.map(|room| BY_ROOM.entry(&(room, guest.name.clone()), &()))
 }
 
-fn at(house: &str, number: u32) -> (Ended<String>, u32) {
-    (Ended(house.to_owned()), number)
+fn at(house: &str, number: u32) -> (TerminatedText<String>, u32) {
+    (TerminatedText(house.to_owned()), number)
 }
 
 fn guest(name: &str, room: Option<u32>) -> Guest {
@@ -66,10 +66,10 @@ pub async fn rows_are_read_as_they_were_put(store: impl Store) {
     assert_eq!(changes.iter().flat_map(|change| GUESTS.changed(change)).collect::<Vec<_>>(), [at("a", 1)]);
 }
 
-pub async fn rows_that_do_not_read_are_told(store: impl Store) {
+pub async fn rows_that_do_not_read_are_reported(store: impl Store) {
     put(&store, Space::Builders, b"g/a\0\0\0\0\x02", b"\xf5\x09of a later version").await;
-    let Err(StoreError::Away(told)) = GUESTS.get(&store, &at("a", 2)).await else { panic!("it reads") };
-    assert!(told.contains("GUESTS"), "{told}");
+    let Err(StoreError::Away(reported)) = GUESTS.get(&store, &at("a", 2)).await else { panic!("it reads") };
+    assert!(reported.contains("GUESTS"), "{reported}");
     put(&store, Space::Builders, b"g/no end", b"{}").await;
     assert!(GUESTS.page(&store, &GUESTS.all(), 10, Forward).await.is_err());
     assert_eq!(<String as Formatted>::read(9, b"x"), None);
@@ -85,7 +85,7 @@ pub async fn ranges_are_of_one_table_and_start(store: impl Store) {
         let rows = GUESTS.page(&store, &range, limit, direction).await.unwrap();
         rows.into_iter().map(|row| row.value.name).collect::<Vec<_>>()
     };
-    let of = |house: &str| Ended(house.to_owned());
+    let of = |house: &str| TerminatedText(house.to_owned());
     assert_eq!(names(GUESTS.all(), 9, Forward).await, ["a1", "a2", "a3", "ab1", "b1"]);
     assert_eq!(names(GUESTS.under(&of("a")), 9, Forward).await, ["a1", "a2", "a3"]);
     assert_eq!(names(GUESTS.under(&of("a")), 2, Backward).await, ["a3", "a2"]);
@@ -102,12 +102,12 @@ pub async fn entries_of_an_index_go_with_their_rows(store: impl Store) {
     insert(&store, "a", 1, Some(7)).await;
     insert(&store, "a", 2, None).await;
     assert_eq!(rooms(&store).await, [(7, "a1".to_owned())]);
-    for (room, wanted) in [(Some(8), Some(8)), (Some(8), Some(8)), (None, None), (Some(2), Some(2))] {
+    for (room, requested) in [(Some(8), Some(8)), (Some(8), Some(8)), (None, None), (Some(2), Some(2))] {
         let row = GUESTS.row(&store, &at("a", 1)).await.unwrap().unwrap();
         let mut batch = Batch::new();
         batch.replace(&GUESTS, &row, &guest("a1", room));
         batch.commit(&store, Buffered).await.unwrap();
-        assert_eq!(rooms(&store).await, wanted.map(|room| (room, "a1".to_owned())).into_iter().collect::<Vec<_>>());
+        assert_eq!(rooms(&store).await, requested.map(|room| (room, "a1".to_owned())).into_iter().collect::<Vec<_>>());
     }
     let row = GUESTS.row(&store, &at("a", 1)).await.unwrap().unwrap();
     let mut batch = Batch::new();
@@ -183,18 +183,18 @@ pub async fn updates_hold_what_they_read(store: impl Store) {
                 leaving.await.unwrap();
             })
         };
-        let (left, right) = (leave("left", "right"), leave("right", "left"));
-        left.await.unwrap();
+        let (remaining, right) = (leave("left", "right"), leave("right", "left"));
+        remaining.await.unwrap();
         right.await.unwrap();
-        assert_eq!(NUMBERS.count(&*store, &NUMBERS.under(&Starting(&format!("{round}"))), 9).await.unwrap() % 2, 1);
-        let gone: Vec<_> = NUMBERS.page(&*store, &NUMBERS.all(), 9, Forward).await.unwrap();
+        assert_eq!(NUMBERS.count(&*store, &NUMBERS.under(&TextPrefix(&format!("{round}"))), 9).await.unwrap() % 2, 1);
+        let removed: Vec<_> = NUMBERS.page(&*store, &NUMBERS.all(), 9, Forward).await.unwrap();
         let mut batch = Batch::new();
-        gone.iter().for_each(|row| _ = batch.remove(&NUMBERS, row));
+        removed.iter().for_each(|row| _ = batch.remove(&NUMBERS, row));
         batch.commit(&*store, Buffered).await.unwrap();
     }
 }
 
-async fn overtaken(mut tx: Tx<'_>) -> Result<Decided<'_, ()>, StoreError> {
+async fn overtaken(mut tx: Tx<'_>) -> Result<UpdatePlan<'_, ()>, StoreError> {
     let before = counted(&mut tx, "n").await?;
     // Another commit is faster.
     let mut other = Batch::new();
@@ -226,8 +226,8 @@ pub async fn an_update_that_refuses_writes_nothing(store: impl Store) {
     }
     let refusing = update(&store, Buffered, |mut tx| async move {
         tx.put(&NUMBERS, &"n".to_owned(), &"1".to_owned());
-        Err::<Decided<'_, ()>, _>(Refused)
+        Err::<UpdatePlan<'_, ()>, _>(Refused)
     });
     assert_eq!(refusing.await, Err(Refused));
-    assert_eq!(all(&store, Space::Builders).await, Pairs::new());
+    assert_eq!(all(&store, Space::Builders).await, KeyValues::new());
 }

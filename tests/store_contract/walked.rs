@@ -24,9 +24,9 @@ async fn a_walk_leaves_little_of_what_it_read_in_memory() {
         .env(CHILD_FOLDER, folder.path().join("store"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&child.stdout);
-    println!("{said}");
-    assert!(child.status.success() && said.contains("walked"), "{said}{}", String::from_utf8_lossy(&child.stderr));
+    let text = String::from_utf8_lossy(&child.stdout);
+    println!("{text}");
+    assert!(child.status.success() && text.contains("walked"), "{text}{}", String::from_utf8_lossy(&child.stderr));
 }
 
 /// Not a test: the process that [`a_walk_leaves_little_of_what_it_read_in_memory`] starts.
@@ -39,12 +39,12 @@ async fn child_walks_a_store() {
     let store = SledStore::open(folder, SledConfig { cache_bytes: MIB, start_bytes: 0, ..SledConfig::default() }).unwrap();
     let before = held();
     for direction in [Forward, Backward] {
-        let (mut left, mut walked) = (KeyRange::all(), 0);
+        let (mut remaining, mut walked) = (KeyRange::all(), 0);
         loop {
-            let page = store.scan(Space::Receipts, left.clone(), 100, direction).await.unwrap();
+            let page = store.scan(Space::Receipts, remaining.clone(), 100, direction).await.unwrap();
             let Some((last, _)) = page.last() else { break };
             walked += page.len();
-            left = if direction == Forward { left.after(last) } else { left.before(last) };
+            remaining = if direction == Forward { remaining.after(last) } else { remaining.before(last) };
         }
         assert_eq!(walked, ROWS);
         let grown = held().saturating_sub(before) / MIB;

@@ -16,25 +16,25 @@ fn no_arrows_go_in_a_circle() {
 
 /// Returns a shortest cycle through each file that is in one, each cycle once, as readable text.
 fn circles(arrows: &Arrows) -> Vec<String> {
-    let mut ways = BTreeMap::<BTreeSet<&str>, Vec<&str>>::new();
-    for way in arrows.keys().filter_map(|file| way_back(arrows, file)) {
-        ways.entry(way.iter().copied().collect()).or_insert(way);
+    let mut options = BTreeMap::<BTreeSet<&str>, Vec<&str>>::new();
+    for method in arrows.keys().filter_map(|file| path_back(arrows, file)) {
+        options.entry(method.iter().copied().collect()).or_insert(method);
     }
-    ways.into_values().map(|way| told(arrows, &way)).collect()
+    options.into_values().map(|method| cycle_text(arrows, &method)).collect()
 }
 
 /// Returns the shortest way from a file back to itself, with each file once.
-fn way_back<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
+fn path_back<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
     let (mut came_from, mut next) = (BTreeMap::<&str, &str>::new(), VecDeque::from([start]));
     while let Some(file) = next.pop_front() {
         for to in arrows.get(file).into_iter().flat_map(BTreeMap::keys) {
             if to == start {
-                let mut way = vec![file];
-                while let Some(before) = came_from.get(way[way.len() - 1]) {
-                    way.push(before);
+                let mut method = vec![file];
+                while let Some(before) = came_from.get(method[method.len() - 1]) {
+                    method.push(before);
                 }
-                way.reverse();
-                return Some(way);
+                method.reverse();
+                return Some(method);
             }
             if !came_from.contains_key(to.as_str()) {
                 came_from.insert(to.as_str(), file);
@@ -46,13 +46,13 @@ fn way_back<'a>(arrows: &'a Arrows, start: &'a str) -> Option<Vec<&'a str>> {
 }
 
 /// Formats a cycle: which file names which item of which other file.
-fn told(arrows: &Arrows, way: &[&str]) -> String {
-    let step = |(place, file): (usize, &&str)| {
-        let (line, name) = &arrows[*file][way[(place + 1) % way.len()]];
+fn cycle_text(arrows: &Arrows, method: &[&str]) -> String {
+    let step = |(position, file): (usize, &&str)| {
+        let (line, name) = &arrows[*file][method[(position + 1) % method.len()]];
         format!("{file}:{line} names `{name}` of")
     };
-    let mut lines: Vec<_> = way.iter().enumerate().map(step).collect();
-    lines.push(way[0].to_owned());
+    let mut lines: Vec<_> = method.iter().enumerate().map(step).collect();
+    lines.push(method[0].to_owned());
     lines.join("\n")
 }
 
@@ -65,16 +65,16 @@ fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
 const ROOT: (&str, &str) = ("lib", "mod a; mod b; mod c;");
 
 #[test]
-fn a_circle_is_told_as_the_way_around_it() {
+fn a_circle_is_reported_as_the_way_around_it() {
     let files = [
         ROOT,
         ("a", "\npub use crate::b::passed;\npub struct A(super::b::B);"),
         ("b", "use crate::{a, c::{self, D}};\npub struct B;\npub fn passed() {}\n"),
         ("c", "pub struct D; impl D { fn a(&self) { call!(|it| crate::a::A::new(it)) } }"),
     ];
-    let told =
+    let expected =
         "src/a.rs:2 names `crate::b::passed` of\nsrc/b.rs:1 names `crate::c::D` of\nsrc/c.rs:1 names `crate::a::A::new` of\nsrc/a.rs";
-    assert_eq!(circles_of(&files), [told]);
+    assert_eq!(circles_of(&files), [expected]);
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl<'a> Modules<'a> {
     /// Consumes a branch of a `use`, below `stem`.
     fn branch(&mut self, id: Id, stem: &[String], tokens: &[Token], passed_on: bool) {
         let (mut name, mut known_as, mut line) = (stem.to_vec(), None, 0);
-        for (place, token) in tokens.iter().enumerate() {
+        for (position, token) in tokens.iter().enumerate() {
             match token {
                 Within(_, inner) => {
                     let branches = inner.split(|token| matches!(token, Mark(','))).filter(|branch| !branch.is_empty());
@@ -166,7 +166,7 @@ impl<'a> Modules<'a> {
                     return module.mentions.push(Mention { line, name, passed_on });
                 }
                 Word(word, _) if word == "as" => {
-                    known_as = tokens.get(place + 1);
+                    known_as = tokens.get(position + 1);
                     break;
                 }
                 Word(word, at) => {

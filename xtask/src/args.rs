@@ -6,7 +6,7 @@ use crate::Failure;
 
 /// The value of `--engine` or `TOLLHOUSE_ENGINE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum EngineArg {
     V8,
     QuickJs,
     Both,
@@ -15,7 +15,7 @@ pub(crate) enum Asked {
 /// The parsed arguments of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Args {
-    pub(crate) engine: Option<Asked>,
+    pub(crate) engine: Option<EngineArg>,
     /// Duration of one measurement of `bench` (default 5), of `fuzz` for each target (default 60),
     /// and of `scrape` (default 60).
     pub(crate) seconds: Option<u32>,
@@ -98,11 +98,11 @@ pub(crate) fn from_env(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn asked(name: &str) -> Result<Asked, Failure> {
+fn asked(name: &str) -> Result<EngineArg, Failure> {
     match name {
-        "v8" => Ok(Asked::V8),
-        "quickjs" => Ok(Asked::QuickJs),
-        "both" => Ok(Asked::Both),
+        "v8" => Ok(EngineArg::V8),
+        "quickjs" => Ok(EngineArg::QuickJs),
+        "both" => Ok(EngineArg::Both),
         _ => Err(format!("no engine `{name}`; there are `v8` and `quickjs`, and `both` for tests")),
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn options_words_and_the_rest_are_told_apart() {
+    fn options_words_and_the_rest_are_distinguished() {
         let args = parse(&[
             "--engine=quickjs",
             "payment",
@@ -140,7 +140,7 @@ mod tests {
             "127.0.0.1:0",
         ])
         .unwrap();
-        assert_eq!(args.engine, Some(Asked::QuickJs));
+        assert_eq!(args.engine, Some(EngineArg::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
         assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));

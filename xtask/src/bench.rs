@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::{
     Failure,
     args::{Args, from_env},
-    clients, conformance, database, engine, faces, shell, workers,
+    browser_stories, clients, conformance, database, engine, shell, workers,
 };
 
 const SUBJECTS: [&str; 14] = [
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Some(built) => PathBuf::from(built),
         None => workers::build(engine)?,
     };
-    let (host, release) = if args.short { (faces::debug_host()?, None) } else { (workers::build_host()?, Some("--release")) };
+    let (host, release) = if args.short { (browser_stories::debug_host()?, None) } else { (workers::build_host()?, Some("--release")) };
     let words: Vec<_> = ["run", "--quiet"].into_iter().chain(release).chain(["--package", "tollhouse-bench", "--"]).collect();
     let mut bench = shell::cargo(&words);
     bench.arg("--host").arg(host).arg("--worker").arg(worker).args(["--engine", engine.name(), "--subject", subject]);

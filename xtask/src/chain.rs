@@ -24,13 +24,13 @@ impl Chain {
     pub(crate) fn start(clients: &Path) -> Result<Self, Failure> {
         let mut node = Command::new("node");
         node.args(["chain.mjs", "0"]).current_dir(clients).stdout(Stdio::piped());
-        let mut process = node.spawn().map_err(|why| format!("cannot start node: {why}"))?;
+        let mut process = node.spawn().map_err(|reason| format!("cannot start node: {reason}"))?;
         let stdout = process.stdout.take();
         let mut chain = Self { process, told: String::new() };
         if let Some(stdout) = stdout {
-            BufReader::new(stdout).read_line(&mut chain.told).map_err(|why| why.to_string())?;
+            BufReader::new(stdout).read_line(&mut chain.told).map_err(|reason| reason.to_string())?;
         }
-        chain.told("url")?;
+        chain.info("url")?;
         Ok(chain)
     }
 
@@ -39,9 +39,9 @@ impl Chain {
     /// # Errors
     ///
     /// Fails if the chain did not report it.
-    pub(crate) fn told(&self, what: &str) -> Result<&str, Failure> {
-        let said = self.told.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
-        said.ok_or_else(|| format!("the chain did not tell its `{what}`: {}", self.told))
+    pub(crate) fn info(&self, what: &str) -> Result<&str, Failure> {
+        let message = self.told.split_once(&format!("\"{what}\":\"")).and_then(|(_, rest)| rest.split('"').next());
+        message.ok_or_else(|| format!("the chain did not tell its `{what}`: {}", self.told))
     }
 }
 

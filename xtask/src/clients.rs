@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use crate::{Failure, packages, place, shell};
+use crate::{Failure, packages, paths, shell};
 
 /// Starts the installation of the payers and of the validators of the host's documents, in the
 /// background. Joining it returns their folder, with `node_modules`, `venv`, `venv-lint` and the
@@ -81,7 +81,7 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
 /// `xtask/vendor`.
 pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
-        let to = copied_from(&place::root().join("xtask/vendor"), "vendor")?;
+        let to = copied_from(&paths::root().join("xtask/vendor"), "vendor")?;
         once(&to, "package-lock.json", npm)?;
         Ok(to)
     })
@@ -90,15 +90,16 @@ pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
 /// Copies a folder of the fixtures into the target folder, every time: Node resolves modules from
 /// the folder of the script.
 fn copied(name: &str) -> Result<PathBuf, Failure> {
-    copied_from(&place::root().join("fixtures").join(name), name)
+    copied_from(&paths::root().join("fixtures").join(name), name)
 }
 
 fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let to = place::target().join(name);
-    fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
-    for entry in fs::read_dir(from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
+    let to = paths::target().join(name);
+    fs::create_dir_all(&to).map_err(|reason| format!("cannot make {}: {reason}", to.display()))?;
+    for entry in fs::read_dir(from).map_err(|reason| format!("cannot read {}: {reason}", from.display()))?.flatten() {
         if entry.path().is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name())).map_err(|why| format!("cannot copy {}: {why}", entry.path().display()))?;
+            fs::copy(entry.path(), to.join(entry.file_name()))
+                .map_err(|reason| format!("cannot copy {}: {reason}", entry.path().display()))?;
         }
     }
     Ok(to)
@@ -106,7 +107,7 @@ fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
 
 /// Runs an installation, unless it already succeeded for the same list.
 fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failure>) -> Result<(), Failure> {
-    let bytes = fs::read(folder.join(list)).map_err(|why| format!("cannot read {list}: {why}"))?;
+    let bytes = fs::read(folder.join(list)).map_err(|reason| format!("cannot read {list}: {reason}"))?;
     let mut hasher = DefaultHasher::new();
     hasher.write(&bytes);
     let (stamp, hash) = (folder.join(format!("{list}.installed")), format!("{:016x}", hasher.finish()));
@@ -114,7 +115,7 @@ fn once(folder: &Path, list: &str, install: fn(&Path, &str) -> Result<(), Failur
         return Ok(());
     }
     install(folder, list)?;
-    fs::write(&stamp, hash).map_err(|why| format!("cannot write {}: {why}", stamp.display()))
+    fs::write(&stamp, hash).map_err(|reason| format!("cannot write {}: {reason}", stamp.display()))
 }
 
 fn npm(folder: &Path, _: &str) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use crate::{
     args::{Args, from_env},
     clients, engine,
     host::Host,
-    place, shell, workers,
+    paths, shell, workers,
 };
 
 /// Builds everything in release mode, and tests it with suite and clients. Uses the worker that
@@ -45,9 +45,9 @@ pub(crate) fn prepare() -> thread::JoinHandle<Result<PathBuf, Failure>> {
 ///
 /// Returns how many rows did not pass.
 pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut table = Table::default();
-    let fixtures = place::root().join("fixtures");
+    let fixtures = paths::root().join("fixtures");
     {
         let host = Host::start(host, worker, &[("TOLLHOUSE_MCP_CONFORMANCE_TOOLS", &fixtures.join("mcp-conformance"))])?;
         let url = host.mcp();
@@ -91,8 +91,8 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         ("@apify/mcpc 0.2, pays twice", &node, vec!["pay-mcpc.mjs", &url, "paid"], PAID_TWICE),
         ("x402-mcp 0.0.5, pays", &node, vec!["pay-x402-mcp.mjs", &url, "paid"], PAID),
     ];
-    for (what, program, words, wanted) in rows {
-        table.add(what, client_row(Command::new(program).args(words).current_dir(packages), wanted));
+    for (what, program, words, requested) in rows {
+        table.add(what, client_row(Command::new(program).args(words).current_dir(packages), requested));
     }
     for era in ["legacy", "modern"] {
         let words = ["--cli", &url, "--transport", "http", "--protocol-era", era, "--method", "tools/list"];
@@ -100,7 +100,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         list.arg(&inspector).args(words).current_dir(packages);
         table.add(&format!("inspector 2.12, {era}, lists"), client_row(&mut list, &["\"name\":\"free\"", "\"name\":\"paid\""]));
     }
-    table.end(began)
+    table.end(started)
 }
 
 /// Expected output of a client that lists the tools, calls a free one, and gets the challenge of a
@@ -125,7 +125,7 @@ fn inspect<'a>(inspector: &'a str, url: &'a str, era: &'a str) -> Vec<&'a str> {
 
 fn inspector(packages: &Path) -> Result<String, Failure> {
     let link = packages.join("node_modules/.bin/mcp-inspector");
-    let file = fs::canonicalize(&link).map_err(|why| format!("cannot find {}: {why}", link.display()))?;
+    let file = fs::canonicalize(&link).map_err(|reason| format!("cannot find {}: {reason}", link.display()))?;
     Ok(file.to_string_lossy().into_owned())
 }
 
@@ -143,26 +143,26 @@ type Row = Result<String, String>;
 /// Runs the suite. It succeeds if all failed checks are in the baseline, and no check in the
 /// baseline passed.
 fn suite_row(suite: &mut Command) -> Row {
-    let done = suite.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
-    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
-    let count = |mark: &str| said.lines().filter(|line| line.starts_with(mark) && line.contains(" passed, ")).count();
+    let done = suite.stdin(Stdio::null()).output().map_err(|reason| reason.to_string())?;
+    let text = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    let count = |mark: &str| text.lines().filter(|line| line.starts_with(mark) && line.contains(" passed, ")).count();
     let (passed, failed) = (count("✓"), count("✗"));
-    let checks = said.lines().rev().find_map(|line| line.strip_prefix("Total: ")).unwrap_or("no checks");
+    let checks = text.lines().rev().find_map(|line| line.strip_prefix("Total: ")).unwrap_or("no checks");
     if done.status.success() && passed > 0 {
         return Ok(format!("{passed} scenarios pass, {failed} have checks in the baseline; checks: {checks}"));
     }
-    let from = said.find("=== SUMMARY").unwrap_or_default();
-    Err(format!("{checks}\n{}", &said[from..]))
+    let from = text.find("=== SUMMARY").unwrap_or_default();
+    Err(format!("{checks}\n{}", &text[from..]))
 }
 
-fn client_row(client: &mut Command, wanted: &[&str]) -> Row {
-    let done = client.stdin(Stdio::null()).output().map_err(|why| why.to_string())?;
-    let said: String = String::from_utf8_lossy(&done.stdout).split_whitespace().collect();
-    let missing: Vec<_> = wanted.iter().filter(|part| !said.contains(**part)).copied().collect();
+fn client_row(client: &mut Command, requested: &[&str]) -> Row {
+    let done = client.stdin(Stdio::null()).output().map_err(|reason| reason.to_string())?;
+    let listed: String = String::from_utf8_lossy(&done.stdout).split_whitespace().collect();
+    let missing: Vec<_> = requested.iter().filter(|part| !listed.contains(**part)).copied().collect();
     if done.status.success() && missing.is_empty() {
         return Ok("passes".to_owned());
     }
-    Err(format!("{}: no {}\n{said}\n{}", done.status, missing.join(", "), String::from_utf8_lossy(&done.stderr)))
+    Err(format!("{}: no {}\n{listed}\n{}", done.status, missing.join(", "), String::from_utf8_lossy(&done.stderr)))
 }
 
 #[derive(Default)]
@@ -174,18 +174,18 @@ struct Table {
 impl Table {
     fn add(&mut self, what: &str, row: Row) {
         self.rows += 1;
-        let (mark, said) = match row {
-            Ok(said) => ("✓", said),
-            Err(said) => {
+        let (mark, message) = match row {
+            Ok(message) => ("✓", message),
+            Err(message) => {
                 self.failed += 1;
-                ("✗", said)
+                ("✗", message)
             }
         };
-        println!("{mark} {what:<46}{said}");
+        println!("{mark} {what:<46}{message}");
     }
 
-    fn end(self, began: Instant) -> Result<(), Failure> {
-        println!("{} of {} rows pass, {} s", self.rows - self.failed, self.rows, began.elapsed().as_secs());
+    fn end(self, started: Instant) -> Result<(), Failure> {
+        println!("{} of {} rows pass, {} s", self.rows - self.failed, self.rows, started.elapsed().as_secs());
         if self.failed == 0 { Ok(()) } else { Err(format!("{} rows did not pass", self.failed)) }
     }
 }

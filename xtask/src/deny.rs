@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::{Failure, place, shell, tools};
+use crate::{Failure, paths, shell, tools};
 
 const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
@@ -15,7 +15,7 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 /// Fails if a dependency violates a rule.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut deny = Command::new(tools::DENY.program()?);
-    deny.args(["--workspace", "--locked"]).current_dir(place::root());
+    deny.args(["--workspace", "--locked"]).current_dir(paths::root());
     let list = list();
     if list == List::Kept {
         deny.arg("--offline");
@@ -41,7 +41,7 @@ fn list() -> List {
     if shell::succeeds(Command::new("curl").args(["-sfIL", "--connect-timeout", "3", "--max-time", "8", ADVISORIES])) {
         return List::Fetched;
     }
-    if holds_a_list(&place::cargo_home().join("advisory-dbs")) { List::Kept } else { List::Away }
+    if holds_a_list(&paths::cargo_home().join("advisory-dbs")) { List::Kept } else { List::Away }
 }
 
 /// Returns whether cargo-deny's folder contains a list. The first attempt to fetch one already

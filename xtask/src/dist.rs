@@ -11,7 +11,7 @@ mod check;
 mod crates;
 mod deb;
 mod inside;
-mod licences;
+mod licenses;
 mod release;
 mod root;
 mod sbom;
@@ -28,7 +28,7 @@ use crate::{
     Failure,
     args::{Args, from_env},
     engine::{self, Engine},
-    place, shell, strip, workers,
+    paths, shell, strip, workers,
 };
 
 /// Builds the release. With `--check`, also installs, starts, upgrades and removes it.
@@ -38,8 +38,8 @@ use crate::{
 /// Fails if something cannot be built or packed, or if a check fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
-    let folder = place::target().join("dist");
-    fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+    let folder = paths::target().join("dist");
+    fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
     let (host, worker) = match args.debug {
         true => as_tests_have_them(engine, &folder)?,
         false => in_release(engine, &folder)?,
@@ -71,13 +71,13 @@ fn as_tests_have_them(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf
     if !worker.is_file() {
         return Err("`--debug` takes the worker that `cargo xtask test` has built, or that TOLLHOUSE_WORKER names".to_owned());
     }
-    stripped(&place::target().join("debug/tollhouse"), &worker, folder)
+    stripped(&paths::target().join("debug/tollhouse"), &worker, folder)
 }
 
 /// Builds host and worker in release mode, without paths of this machine in them.
 fn in_release(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
-    let root = place::root();
-    let flags = [(root.as_path(), "/tollhouse"), (&place::cargo_home(), "/cargo")]
+    let root = paths::root();
+    let flags = [(root.as_path(), "/tollhouse"), (&paths::cargo_home(), "/cargo")]
         .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
     // The separator that cargo expects, because paths may contain spaces.
     let flags = flags.join("\u{1f}");
@@ -85,7 +85,7 @@ fn in_release(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failu
     shell::run_behind(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
     let mut host = shell::cargo(&["build", "--release", "--locked", "--package", "tollhouse", "--bin", "tollhouse"]);
     shell::run_behind("building the host", host.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
-    let built = place::target().join("release");
+    let built = paths::target().join("release");
     stripped(&built.join("tollhouse"), &built.join("tollhouse-worker"), folder)
 }
 
@@ -99,21 +99,21 @@ fn stripped(host: &Path, worker: &Path, folder: &Path) -> Result<(PathBuf, PathB
 
 /// Returns the version of the workspace.
 fn version() -> Result<String, Failure> {
-    let manifest = place::read(&place::root().join("Cargo.toml"))?;
+    let manifest = paths::read(&paths::root().join("Cargo.toml"))?;
     let package = manifest.split_once("[workspace.package]").ok_or("no version of the workspace")?.1;
     let line = package.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
     line.map(str::to_owned).ok_or_else(|| "no version of the workspace".to_owned())
 }
 
 fn arch() -> Result<String, Failure> {
-    let said =
+    let message =
         shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package is made on Debian: there is no dpkg")?;
-    Ok(said.trim().to_owned())
+    Ok(message.trim().to_owned())
 }
 
 fn epoch() -> Result<u64, Failure> {
     let given = from_env("SOURCE_DATE_EPOCH");
-    let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(place::root()));
+    let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(paths::root()));
     let text = given.or_else(of_commit).ok_or("name the time of the release in SOURCE_DATE_EPOCH")?;
     text.trim().parse().map_err(|_| format!("`{}` is no number of seconds", text.trim()))
 }
@@ -133,7 +133,7 @@ fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
 /// Copies one of the documents in the tree next to the packages.
 fn beside(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
-    fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|why| format!("cannot write {}: {why}", to.display()))?;
+    fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;
     Ok(to)
 }
 
@@ -141,6 +141,6 @@ fn checksums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf, Failure> {
     let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
     let sums = shell::output(Command::new("sha256sum").args(names).current_dir(folder)).ok_or("sha256sum failed")?;
     let to = folder.join("SHA256SUMS");
-    fs::write(&to, sums).map_err(|why| format!("cannot write {}: {why}", to.display()))?;
+    fs::write(&to, sums).map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;
     Ok(to)
 }

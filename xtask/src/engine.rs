@@ -9,8 +9,8 @@ use std::{
 
 use crate::{
     Failure,
-    args::{Asked, from_env},
-    place, shell,
+    args::{EngineArg, from_env},
+    paths, shell,
 };
 
 const RELEASES: &str = "https://github.com/denoland/rusty_v8/releases/download";
@@ -45,17 +45,17 @@ impl fmt::Display for Engine {
 ///
 /// Fails for `both` where one engine is required, and if the file of `RUSTY_V8_ARCHIVE` does not
 /// exist.
-pub(crate) fn pick(asked: Option<Asked>) -> Result<Engine, Failure> {
-    let (engine, why) = match asked {
-        Some(Asked::Both) => return Err("one engine at a time; `both` is for `cargo xtask test`".to_owned()),
-        Some(Asked::V8) => (Engine::V8, "as asked".to_owned()),
-        Some(Asked::QuickJs) => (Engine::QuickJs, "as asked".to_owned()),
-        None => find_v8(&place::root(), &place::cargo_home(), &place::target()),
+pub(crate) fn pick(request: Option<EngineArg>) -> Result<Engine, Failure> {
+    let (engine, reason) = match request {
+        Some(EngineArg::Both) => return Err("one engine at a time; `both` is for `cargo xtask test`".to_owned()),
+        Some(EngineArg::V8) => (Engine::V8, "as asked".to_owned()),
+        Some(EngineArg::QuickJs) => (Engine::QuickJs, "as asked".to_owned()),
+        None => find_v8(&paths::root(), &paths::cargo_home(), &paths::target()),
     };
     if engine == Engine::V8 {
         archive()?;
     }
-    eprintln!("engine: {engine} ({why})");
+    eprintln!("engine: {engine} ({reason})");
     Ok(engine)
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn archive() -> Result<Option<String>, Failure> {
     if given.starts_with("http:") || given.starts_with("https:") {
         return Ok(Some(given));
     }
-    let file = fs::canonicalize(&given).map_err(|why| format!("RUSTY_V8_ARCHIVE names `{given}`: {why}"))?;
+    let file = fs::canonicalize(&given).map_err(|reason| format!("RUSTY_V8_ARCHIVE names `{given}`: {reason}"))?;
     Ok(Some(file.to_string_lossy().into_owned()))
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn address_is_that_of_the_locked_v8() {
-        let url = prebuilt(&place::root()).unwrap();
+        let url = prebuilt(&paths::root()).unwrap();
         assert!(url.starts_with(RELEASES) && url.ends_with(".a.gz"), "{url}");
     }
 

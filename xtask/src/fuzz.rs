@@ -8,7 +8,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::{Failure, args::Args, place, shell};
+use crate::{Failure, args::Args, paths, shell};
 
 /// Default duration for each target.
 const SECONDS: u32 = 60;
@@ -37,27 +37,27 @@ const PROCESS_MIB: u32 = 2_048;
 ///
 /// Fails for an unknown target, and at the first target that breaks.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let all = targets(&place::root().join("tests/fuzz/seeds"))?;
+    let all = targets(&paths::root().join("tests/fuzz/seeds"))?;
     if let Some(unknown) = args.words.iter().find(|word| !all.contains(word)) {
         return Err(format!("no target `{unknown}`; there are {}", all.join(", ")));
     }
-    let wanted = if args.words.is_empty() { &all } else { &args.words };
-    wanted.iter().try_for_each(|target| look_into(target, args))
+    let requested = if args.words.is_empty() { &all } else { &args.words };
+    requested.iter().try_for_each(|target| look_into(target, args))
 }
 
 /// Returns the names of the targets, which are those of the folders with their seeds.
 fn targets(seeds: &Path) -> Result<Vec<String>, Failure> {
-    let folders = fs::read_dir(seeds).map_err(|why| format!("cannot read {}: {why}", seeds.display()))?;
+    let folders = fs::read_dir(seeds).map_err(|reason| format!("cannot read {}: {reason}", seeds.display()))?;
     let mut names: Vec<_> = folders.flatten().map(|folder| folder.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
     Ok(names)
 }
 
 fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
-    let home = place::target().join("fuzz");
+    let home = paths::target().join("fuzz");
     let (found, broken) = (home.join("found").join(target), home.join("broken"));
     for folder in [&found, &broken] {
-        fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
     }
     let options = [
         found.display().to_string(),
@@ -70,7 +70,7 @@ fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
     ];
     let options: Vec<_> = options.iter().chain(&args.rest).map(String::as_str).collect();
     let mut cargo = shell::cargo(&["test", "--lib", "--bins", "--features", "tollhouse-fuzz/guided", "--target", &host()?]);
-    let packages = place::packages()?;
+    let packages = paths::packages()?;
     cargo.args(["--package", "tollhouse-protocol"]).args(packages.iter().flat_map(|name| ["--package", name])).args([
         "--",
         "fuzz::",
@@ -98,11 +98,11 @@ mod tests {
     fn every_target_with_seeds_is_a_test_of_some_package() {
         let mut named = Vec::new();
         for folder in ["src", "sandbox"] {
-            gather(&place::root().join(folder), &mut named);
+            gather(&paths::root().join(folder), &mut named);
         }
         named.sort_unstable();
         named.dedup();
-        assert_eq!(named, targets(&place::root().join("tests/fuzz/seeds")).unwrap());
+        assert_eq!(named, targets(&paths::root().join("tests/fuzz/seeds")).unwrap());
     }
 
     fn gather(folder: &Path, named: &mut Vec<String>) {

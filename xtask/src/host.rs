@@ -33,21 +33,21 @@ impl Host {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
-        let log = fs::File::create(folder.join("host.log")).map_err(|why| why.to_string())?;
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+        let log = fs::File::create(folder.join("host.log")).map_err(|reason| reason.to_string())?;
         // Without the settings of the person who runs this and may have a host of their own running.
-        let kept = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let stored = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         let mut command = Command::new(binary);
-        command.env_clear().envs(kept).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        command.env_clear().envs(stored).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
         for (name, value) in settings {
             command.env(name, value);
         }
         command.env("TOLLHOUSE_WORKER", worker).current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", binary.display()))?;
+        let child = command.spawn().map_err(|reason| format!("cannot start {}: {reason}", binary.display()))?;
         let mut host = Self { child, folder, url: String::new() };
         let mut line = String::new();
         if let Some(stdout) = host.child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
+            BufReader::new(stdout).read_line(&mut line).map_err(|reason| reason.to_string())?;
         }
         let url = line.trim().strip_prefix(READY).ok_or_else(|| format!("the host did not start: {line}\n{}", host.log()))?;
         host.url = url.to_owned();

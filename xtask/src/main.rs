@@ -10,6 +10,7 @@ mod args;
 mod balancer;
 mod bench;
 mod browser;
+mod browser_stories;
 mod chain;
 mod clients;
 mod conformance;
@@ -18,16 +19,15 @@ mod deny;
 mod dist;
 mod docs;
 mod engine;
-mod faces;
 mod failure;
 mod fuzz;
 mod host;
 mod lint;
-mod long;
+mod long_tests;
 mod mutants;
 mod nginx;
 mod packages;
-mod place;
+mod paths;
 mod prometheus;
 mod serve;
 mod shell;
@@ -85,13 +85,13 @@ fn main() -> ExitCode {
         Some("bench") => args::Args::parse(words).and_then(bench::run),
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
-        Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
-        Some("cluster") => args::Args::parse(words).and_then(|args| long::cluster(&args)),
-        Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
-        Some("scrape") => args::Args::parse(words).and_then(|args| long::scrape(&args)),
-        Some("renewals") => args::Args::parse(words).and_then(|args| long::renewals(&args)),
-        Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
-        Some("faces") => args::Args::parse(words).and_then(|args| faces::run(&args)),
+        Some("crash") => args::Args::parse(words).and_then(|args| long_tests::crash(&args)),
+        Some("cluster") => args::Args::parse(words).and_then(|args| long_tests::cluster(&args)),
+        Some("hostile") => args::Args::parse(words).and_then(|args| long_tests::hostile(&args)),
+        Some("scrape") => args::Args::parse(words).and_then(|args| long_tests::scrape(&args)),
+        Some("renewals") => args::Args::parse(words).and_then(|args| long_tests::renewals(&args)),
+        Some("damage") => args::Args::parse(words).and_then(|args| long_tests::damage(&args)),
+        Some("faces") => args::Args::parse(words).and_then(|args| browser_stories::run(&args)),
         Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("dist") => args::Args::parse(words).and_then(|args| dist::run(&args)),
@@ -108,8 +108,8 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(reason) => {
+            eprintln!("{reason}");
             ExitCode::FAILURE
         }
     }

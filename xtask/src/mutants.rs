@@ -5,7 +5,7 @@
 //! are passed to cargo-mutants unchanged, to select a part of a room: `-- --re ledger.rs`,
 //! `-- --shard 0/4`. The results of all mutants are written to `mutants/ROOM` of the target folder.
 
-use crate::{Failure, args::Args, clients, engine, place, shell, tools, workers};
+use crate::{Failure, args::Args, clients, engine, paths, shell, tools, workers};
 
 /// Runs the tests for every mutant of one room.
 ///
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let worker = workers::build(engine::pick(args.engine)?)?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
     let mut mutants = shell::cargo(&["run", "--quiet", "--package", "tollhouse-mutants", "--"]);
-    mutants.arg(tools::MUTANTS.program()?).arg(place::target().join("mutants")).arg(room).args(&args.rest);
+    mutants.arg(tools::MUTANTS.program()?).arg(paths::target().join("mutants")).arg(room).args(&args.rest);
     mutants.env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
     shell::run(&mut mutants)
 }

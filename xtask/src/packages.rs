@@ -5,7 +5,7 @@ use std::{
     process::Command,
 };
 
-use crate::{Failure, args::from_env, place, shell};
+use crate::{Failure, args::from_env, paths, shell};
 
 /// Makes sure that QuickJS can be built. Returns the environment variables of the build.
 ///
@@ -27,7 +27,7 @@ pub(crate) fn for_quickjs() -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     }
     let Some(simde) = simde() else { return Err("the simde headers are still missing after `apt-get install libsimde-dev`".to_owned()) };
     // A toolchain file that the user sets takes precedence.
-    let toolchain = from_env("CMAKE_TOOLCHAIN_FILE").map(PathBuf::from).unwrap_or_else(|| place::root().join("xtask/simde.cmake"));
+    let toolchain = from_env("CMAKE_TOOLCHAIN_FILE").map(PathBuf::from).unwrap_or_else(|| paths::root().join("xtask/simde.cmake"));
     // The build runs the engine to create the snapshot. Keep it from writing a bytecode cache to
     // the home folder.
     Ok(vec![("CMAKE_TOOLCHAIN_FILE", toolchain), ("SIMDE_INCLUDE_DIR", simde), ("V82JSC_NO_BC_CACHE", "1".into())])

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Failure,
     args::{Args, from_env},
-    engine, place, workers,
+    engine, paths, workers,
 };
 
 /// The hidden command that reads the host's standard output in a separate process.
@@ -30,16 +30,16 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
     let data = option(&args.rest, "--data").or_else(|| from_env("TOLLHOUSE_DATA")).unwrap_or_else(|| "./data".to_owned());
     let mut host = Command::new(host);
-    host.arg("serve").args(&args.rest).current_dir(place::root()).env("TOLLHOUSE_WORKER", worker);
+    host.arg("serve").args(&args.rest).current_dir(paths::root()).env("TOLLHOUSE_WORKER", worker);
 
     // The reader is in its own process group. An interrupt from the terminal is for the host, which
     // still has output to write.
-    let mut reader = Command::new(std::env::current_exe().map_err(|why| why.to_string())?)
+    let mut reader = Command::new(std::env::current_exe().map_err(|reason| reason.to_string())?)
         .args([ANNOUNCE, &data])
         .stdin(Stdio::piped())
         .process_group(0)
         .spawn()
-        .map_err(|why| format!("cannot start the reader of the host's output: {why}"))?;
+        .map_err(|reason| format!("cannot start the reader of the host's output: {reason}"))?;
     let pipe = reader.stdin.take().ok_or("no pipe to the reader of the host's output")?;
     Err(format!("cannot start the host: {}", host.stdout(pipe).exec()))
 }
@@ -52,18 +52,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 pub(crate) fn announce(mut words: impl Iterator<Item = String>) -> Result<(), Failure> {
     let data = words.next().unwrap_or_default();
     for line in stdin().lock().lines() {
-        let line = line.map_err(|why| why.to_string())?;
+        let line = line.map_err(|reason| reason.to_string())?;
         println!("{line}");
         if let Some(address) = line.split_once(READY).map(|(_, rest)| rest.trim()) {
             println!("{}", welcome(&format!("http://{address}"), &data));
         }
-        stdout().flush().map_err(|why| why.to_string())?;
+        stdout().flush().map_err(|reason| reason.to_string())?;
     }
     Ok(())
 }
 
 fn welcome(url: &str, data: &str) -> String {
-    let file = place::root().join(data).join("admin-token");
+    let file = paths::root().join(data).join("admin-token");
     let token = match from_env("TOLLHOUSE_ADMIN_TOKEN") {
         Some(_) => "as set in TOLLHOUSE_ADMIN_TOKEN".to_owned(),
         None if file.is_file() => format!("in {}", file.display()),

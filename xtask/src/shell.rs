@@ -13,13 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Failure, args::from_env, place};
+use crate::{Failure, args::from_env, paths};
 
 /// Returns a `cargo` command with these arguments. It runs in the root of the repository, and
 /// builds into our target folder for this machine.
 pub(crate) fn cargo(words: &[&str]) -> Command {
     let mut cargo = Command::new(from_env("CARGO").unwrap_or_else(|| "cargo".to_owned()));
-    cargo.args(words).current_dir(place::root()).env("CARGO_TARGET_DIR", place::target()).env_remove("CARGO_BUILD_TARGET");
+    cargo.args(words).current_dir(paths::root()).env("CARGO_TARGET_DIR", paths::target()).env_remove("CARGO_BUILD_TARGET");
     cargo
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 ///
 /// Says which program failed and how.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
-    let status = command.status().map_err(|why| cannot_start(command.get_program(), &why))?;
+    let status = command.status().map_err(|reason| cannot_start(command.get_program(), &reason))?;
     if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", shown(command))) }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
 ///
 /// The processes of this machine cannot be listed, or `kill` cannot be run.
 pub(crate) fn kill_children(parent: u32) -> Result<(), Failure> {
-    let processes = std::fs::read_dir("/proc").map_err(|why| format!("cannot list processes: {why}"))?;
+    let processes = std::fs::read_dir("/proc").map_err(|reason| format!("cannot list processes: {reason}"))?;
     for process in processes.flatten() {
         // After the name, in parentheses, come the state and the parent.
         let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -80,13 +80,13 @@ pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failur
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|why| cannot_start(command.get_program(), &why))?;
+        .map_err(|reason| cannot_start(command.get_program(), &reason))?;
     let line = Line::begin(what);
-    let (kept, ended) = listen(&mut child, &line.crates);
-    ended.map_err(|why| why.to_string())?;
-    let status = child.wait().map_err(|why| why.to_string())?;
+    let (stored, ended) = listen(&mut child, &line.crates);
+    ended.map_err(|reason| reason.to_string())?;
+    let status = child.wait().map_err(|reason| reason.to_string())?;
     line.end(if status.success() { "done" } else { "failed" });
-    if status.success() { Ok(()) } else { Err(format!("{kept}\n`{}` failed: {status}", shown(command))) }
+    if status.success() { Ok(()) } else { Err(format!("{stored}\n`{}` failed: {status}", shown(command))) }
 }
 
 /// Runs a program silently, with its output in `log`.
@@ -95,10 +95,10 @@ pub(crate) fn run_behind(what: &str, command: &mut Command) -> Result<(), Failur
 ///
 /// Returns the output and the exit status.
 pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Failure> {
-    let file = std::fs::File::create(log).map_err(|why| format!("cannot write {}: {why}", log.display()))?;
-    let twin = file.try_clone().map_err(|why| why.to_string())?;
+    let file = std::fs::File::create(log).map_err(|reason| format!("cannot write {}: {reason}", log.display()))?;
+    let twin = file.try_clone().map_err(|reason| reason.to_string())?;
     let status =
-        command.stdin(Stdio::null()).stdout(file).stderr(twin).status().map_err(|why| cannot_start(command.get_program(), &why))?;
+        command.stdin(Stdio::null()).stdout(file).stderr(twin).status().map_err(|reason| cannot_start(command.get_program(), &reason))?;
     if status.success() {
         return Ok(());
     }
@@ -108,29 +108,29 @@ pub(crate) fn run_silently(log: &Path, command: &mut Command) -> Result<(), Fail
 /// Reads both streams of a child to the end, and counts Cargo's `Compiling` lines.
 fn listen(child: &mut Child, crates: &Arc<AtomicUsize>) -> (String, std::io::Result<()>) {
     let out = child.stdout.take().map(|stream| thread::spawn(move || BufReader::new(stream).lines().collect::<Result<Vec<_>, _>>()));
-    let mut kept = Vec::new();
+    let mut stored = Vec::new();
     if let Some(stream) = child.stderr.take() {
         for line in BufReader::new(stream.take(u64::MAX)).lines() {
             match line {
                 Ok(line) if line.trim_start().starts_with("Compiling ") => {
                     crates.fetch_add(1, Ordering::Relaxed);
                 }
-                Ok(line) => kept.push(line),
-                Err(why) => return (kept.join("\n"), Err(why)),
+                Ok(line) => stored.push(line),
+                Err(reason) => return (stored.join("\n"), Err(reason)),
             }
         }
     }
     if let Some(Ok(Ok(lines))) = out.map(thread::JoinHandle::join) {
-        kept.extend(lines);
+        stored.extend(lines);
     }
-    (kept.join("\n"), Ok(()))
+    (stored.join("\n"), Ok(()))
 }
 
 /// The progress line. On a terminal it is redrawn every second; elsewhere a new line is written
 /// every half minute.
 struct Line {
     what: String,
-    began: Instant,
+    started_at: Instant,
     crates: Arc<AtomicUsize>,
     over: Arc<AtomicBool>,
     pen: Arc<Mutex<()>>,
@@ -138,9 +138,10 @@ struct Line {
 
 impl Line {
     fn begin(what: &str) -> Self {
-        let line = Self { what: what.to_owned(), began: Instant::now(), crates: Arc::default(), over: Arc::default(), pen: Arc::default() };
-        let (what, began, crates, over, pen) =
-            (line.what.clone(), line.began, Arc::clone(&line.crates), Arc::clone(&line.over), Arc::clone(&line.pen));
+        let line =
+            Self { what: what.to_owned(), started_at: Instant::now(), crates: Arc::default(), over: Arc::default(), pen: Arc::default() };
+        let (what, started, crates, over, pen) =
+            (line.what.clone(), line.started_at, Arc::clone(&line.crates), Arc::clone(&line.over), Arc::clone(&line.pen));
         thread::spawn(move || {
             let every = if stderr().is_terminal() { 1 } else { 30 };
             for tick in 1_u64.. {
@@ -150,12 +151,12 @@ impl Line {
                     return;
                 }
                 if tick % every == 0 {
-                    draw(&what, &count(&crates), began);
+                    draw(&what, &count(&crates), started);
                 }
             }
         });
         if stderr().is_terminal() {
-            draw(&line.what, "", line.began);
+            draw(&line.what, "", line.started_at);
         }
         line
     }
@@ -163,7 +164,7 @@ impl Line {
     fn end(self, how: &str) {
         let _held = self.pen.lock().unwrap_or_else(PoisonError::into_inner);
         self.over.store(true, Ordering::Relaxed);
-        draw(&self.what, how, self.began);
+        draw(&self.what, how, self.started_at);
         if stderr().is_terminal() {
             eprintln!();
         }
@@ -177,8 +178,8 @@ fn count(crates: &AtomicUsize) -> String {
     }
 }
 
-fn draw(what: &str, how: &str, began: Instant) {
-    let seconds = began.elapsed().as_secs();
+fn draw(what: &str, how: &str, started: Instant) {
+    let seconds = started.elapsed().as_secs();
     let text = format!("{what} … {how}{}{} min {:02} s", if how.is_empty() { "" } else { ", " }, seconds / 60, seconds % 60);
     if stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");
@@ -188,8 +189,8 @@ fn draw(what: &str, how: &str, began: Instant) {
     }
 }
 
-fn cannot_start(program: &OsStr, why: &std::io::Error) -> Failure {
-    format!("cannot start `{}`: {why}", program.to_string_lossy())
+fn cannot_start(program: &OsStr, reason: &std::io::Error) -> Failure {
+    format!("cannot start `{}`: {reason}", program.to_string_lossy())
 }
 
 fn shown(command: &Command) -> String {

@@ -21,7 +21,7 @@ const TOOLS: &[&str] = &["objcopy", "llvm-objcopy"];
 ///
 /// The error of the tool or of the file system.
 pub(crate) fn strip(built: &Path, to: &Path) -> Result<(), Failure> {
-    let failed = |why: io::Error| format!("cannot put {} at {}: {why}", built.display(), to.display());
+    let failed = |reason: io::Error| format!("cannot put {} at {}: {reason}", built.display(), to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     // Write a new file, then rename it: a running program keeps its own file, and Cargo has hard
     // links to its own.
@@ -56,7 +56,7 @@ fn beside(file: &Path, suffix: &str) -> PathBuf {
 }
 
 fn run(command: &mut Command) -> Result<(), Failure> {
-    let done = command.output().map_err(|why| format!("cannot start {}: {why}", command.get_program().display()))?;
+    let done = command.output().map_err(|reason| format!("cannot start {}: {reason}", command.get_program().display()))?;
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 

@@ -11,10 +11,10 @@ use std::{
 
 use crate::{
     Failure,
-    args::{Args, Asked},
-    balancer, clients, conformance, database,
+    args::{Args, EngineArg},
+    balancer, browser_stories, clients, conformance, database,
     engine::{self, Engine},
-    faces, nginx, place, prometheus, shell, soak, workers,
+    nginx, paths, prometheus, shell, soak, workers,
 };
 
 /// The tests of a running host with hostile code.
@@ -39,7 +39,7 @@ const RESULT: &str = "test result: ";
 /// Fails if anything did not build or pass.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engines = match args.engine {
-        Some(Asked::Both) => {
+        Some(EngineArg::Both) => {
             engine::archive()?;
             eprintln!("engines: V8 and QuickJS (as asked)");
             vec![Engine::V8, Engine::QuickJs]
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     nginx::find()?;
     prometheus::find()?;
     let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
-    let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());
+    let (mcp_clients, browser) = (conformance::prepare(), browser_stories::prepare());
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
     contract.join().map_err(|_| "the installation of the compiler broke")??;
@@ -74,18 +74,18 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if args.words.is_empty() {
         // The host with which the tests above ran.
         let mcp_clients = mcp_clients.join().map_err(|_| "the installation of the MCP clients broke")??;
-        let host = place::target().join("debug/tollhouse");
-        if let Err(why) = conformance::check(&host, &worker, &mcp_clients) {
-            eprintln!("conformance: {why}");
+        let host = paths::target().join("debug/tollhouse");
+        if let Err(reason) = conformance::check(&host, &worker, &mcp_clients) {
+            eprintln!("conformance: {reason}");
             tally.broken += 1;
         }
         let browser = browser.join().map_err(|_| "the installation of what looks at pages broke")??;
-        if let Err(why) = faces::check(&host, &worker, &browser, &clients) {
-            eprintln!("faces: {why}");
+        if let Err(reason) = browser_stories::check(&host, &worker, &browser, &clients) {
+            eprintln!("faces: {reason}");
             tally.broken += 1;
         }
-        if let Err(why) = soak::check(&host, &worker) {
-            eprintln!("soak: {why}");
+        if let Err(reason) = soak::check(&host, &worker) {
+            eprintln!("soak: {reason}");
             tally.broken += 1;
         }
     }
@@ -105,7 +105,7 @@ fn host(worker: &Path, clients: &Path) -> Result<Command, Failure> {
         "tollhouse-bench",
         "tollhouse-mutants",
     ];
-    let packages = place::packages()?;
+    let packages = paths::packages()?;
     let packages = others.into_iter().chain(packages.iter().map(String::as_str)).flat_map(|name| ["--package", name]);
     let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);
     cargo.args(packages).env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
@@ -132,7 +132,7 @@ impl Tally {
     /// Runs one `cargo test` with the filters, and copies its output. Ends a test binary if one of its tests hangs.
     fn add(&mut self, mut cargo: Command, args: &Args) -> Result<(), Failure> {
         cargo.arg("--").args(&args.words).args(&args.rest);
-        let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|why| format!("cannot start cargo: {why}"))?;
+        let mut child = cargo.stdout(Stdio::piped()).spawn().map_err(|reason| format!("cannot start cargo: {reason}"))?;
         let Some(stdout) = child.stdout.take() else { return Err("no pipe from cargo".to_owned()) };
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -152,7 +152,7 @@ impl Tally {
                 }
             }
         }
-        if !child.wait().map_err(|why| why.to_string())?.success() {
+        if !child.wait().map_err(|reason| reason.to_string())?.success() {
             self.broken += 1;
         }
         Ok(())

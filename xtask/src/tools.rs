@@ -3,7 +3,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::{Failure, place, shell};
+use crate::{Failure, paths, shell};
 
 /// A program and its version.
 pub(crate) struct Tool {
@@ -22,7 +22,7 @@ impl Tool {
     /// Cargo's error.
     pub(crate) fn program(&self) -> Result<PathBuf, Failure> {
         let Self { name, version } = self;
-        let home = place::target().join("tools").join(format!("{name}-{version}"));
+        let home = paths::target().join("tools").join(format!("{name}-{version}"));
         let program = home.join("bin").join(name);
         if program.is_file() {
             return Ok(program);
@@ -31,7 +31,7 @@ impl Tool {
         let mut install = shell::cargo(&["install", "--locked", "--root"]);
         install.arg(&home).arg(format!("{name}@{version}")).env("CARGO_TARGET_DIR", &build);
         shell::run_behind(&format!("building {name} {version}"), &mut install)?;
-        fs::remove_dir_all(&build).map_err(|why| format!("cannot remove {}: {why}", build.display()))?;
+        fs::remove_dir_all(&build).map_err(|reason| format!("cannot remove {}: {reason}", build.display()))?;
         Ok(program)
     }
 }

@@ -3,16 +3,16 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::{Failure, args::Args, clients, place, shell};
+use crate::{Failure, args::Args, clients, paths, shell};
 
 /// The resulting files: the module and the licenses of its sources.
 const MADE: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
 
 /// Their folder in the repository.
-const KEPT: &str = "src/web/assets/vendor";
+const VENDORED: &str = "src/web/assets/vendor";
 
 /// Maximum size of the module in bytes. Only one page loads it, after its first paint.
-const MOST_BYTES: usize = 450_000;
+const MAX_BYTES: usize = 450_000;
 
 /// Builds the files. With `--check`, only compares them with the ones in the repository.
 ///
@@ -24,8 +24,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         return check();
     }
     for (name, text) in made()? {
-        let file = place::root().join(KEPT).join(name);
-        fs::write(&file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))?;
+        let file = paths::root().join(VENDORED).join(name);
+        fs::write(&file, text).map_err(|reason| format!("cannot write {}: {reason}", file.display()))?;
     }
     Ok(())
 }
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// Names the file that differs.
 pub(crate) fn check() -> Result<(), Failure> {
     for (name, text) in made()? {
-        if fs::read(place::root().join(KEPT).join(name)).ok() != Some(text) {
-            return Err(format!("{KEPT}/{name} is not what `cargo xtask vendor` makes of xtask/vendor"));
+        if fs::read(paths::root().join(VENDORED).join(name)).ok() != Some(text) {
+            return Err(format!("{VENDORED}/{name} is not what `cargo xtask vendor` makes of xtask/vendor"));
         }
     }
     Ok(())
@@ -48,12 +48,12 @@ pub(crate) fn check() -> Result<(), Failure> {
 fn made() -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
     let folder = clients::prepare_vendor().join().map_err(|_| "the installation of the editor broke")??;
     let to = folder.join("made");
-    fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
+    fs::create_dir_all(&to).map_err(|reason| format!("cannot make {}: {reason}", to.display()))?;
     shell::run_silently(&folder.join("bundle.log"), Command::new("node").arg("bundle.mjs").arg(&to).current_dir(&folder))?;
-    let read = |file: &Path| fs::read(file).map_err(|why| format!("cannot read {}: {why}", file.display()));
+    let read = |file: &Path| fs::read(file).map_err(|reason| format!("cannot read {}: {reason}", file.display()));
     let made = MADE.into_iter().map(|name| Ok((name, read(&to.join(name))?))).collect::<Result<Vec<_>, Failure>>()?;
-    match made.iter().find(|(_, text)| text.len() > MOST_BYTES) {
-        Some((name, text)) => Err(format!("{name} has {} bytes, and {MOST_BYTES} are enough", text.len())),
+    match made.iter().find(|(_, text)| text.len() > MAX_BYTES) {
+        Some((name, text)) => Err(format!("{name} has {} bytes, and {MAX_BYTES} are enough", text.len())),
         None => Ok(made),
     }
 }

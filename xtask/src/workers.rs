@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::Command};
 use crate::{
     Failure,
     engine::{self, Engine},
-    packages, place, shell, strip,
+    packages, paths, shell, strip,
 };
 
 /// Package features that select QuickJS.
@@ -21,7 +21,7 @@ const QUICKJS: &[&str] = &["--no-default-features", "--features", "quickjs"];
 pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
     let mut cargo = cargo(engine, &["build", "--release", "--package", "tollhouse-worker"])?;
     shell::run_behind(&format!("building the worker ({engine})"), &mut cargo)?;
-    let (built, copy) = (place::target().join("release/tollhouse-worker"), path(engine));
+    let (built, copy) = (paths::target().join("release/tollhouse-worker"), path(engine));
     strip::strip(&built, &copy)?;
     Ok(copy)
 }
@@ -34,7 +34,7 @@ pub(crate) fn build(engine: Engine) -> Result<PathBuf, Failure> {
 /// Cargo's error.
 pub(crate) fn build_host() -> Result<PathBuf, Failure> {
     shell::run_behind("building the host", &mut shell::cargo(&["build", "--release", "--package", "tollhouse", "--bin", "tollhouse"]))?;
-    let host = place::target().join("release/tollhouse");
+    let host = paths::target().join("release/tollhouse");
     strip::strip(&host, &host)?;
     Ok(host)
 }
@@ -61,5 +61,5 @@ pub(crate) fn cargo(engine: Engine, words: &[&str]) -> Result<Command, Failure> 
 
 /// Returns the path of an engine's worker after the build.
 pub(crate) fn path(engine: Engine) -> PathBuf {
-    place::target().join("workers").join(engine.name()).join("tollhouse-worker")
+    paths::target().join("workers").join(engine.name()).join("tollhouse-worker")
 }

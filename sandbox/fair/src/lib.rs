@@ -42,21 +42,21 @@ pub enum Share {
 impl Share {
     /// Returns whether an owner that has `has` of `most` permits may have one of the `free` ones.
     #[must_use]
-    pub fn allows(self, most: usize, has: usize, free: usize) -> bool {
+    pub fn allows(self, max: usize, has: usize, free: usize) -> bool {
         free > 0
             && match self {
                 Self::All => true,
-                Self::AllBut(room) => has < most.saturating_sub(room).max(1),
+                Self::AllBut(room) => has < max.saturating_sub(room).max(1),
                 Self::OfFree => has == 0 || has < TIMES_FREE * (free - 1),
             }
     }
 }
 
 /// A limit on the concurrent work of one kind.
-pub struct Fair<K: Owner> {
+pub struct FairSemaphore<K: Owner> {
     share: Share,
     /// Maximum number of permits, at least 1.
-    most: usize,
+    max: usize,
     state: Mutex<State<K>>,
 }
 
@@ -66,37 +66,37 @@ pub trait Owner: Clone + Eq + Hash {}
 impl<K: Clone + Eq + Hash> Owner for K {}
 
 struct State<K: Owner> {
-    under_way: usize,
+    in_flight: usize,
     /// Counts arrivals of owners and ends of permits.
     turns: u64,
     /// Only owners that have a permit or wait for one.
-    owners: HashMap<K, Line<K>>,
+    owners: HashMap<K, OwnerQueue<K>>,
 }
 
 /// The permits and waiters of an owner.
-struct Line<K: Owner> {
-    under_way: usize,
+struct OwnerQueue<K: Owner> {
+    in_flight: usize,
     /// The turn in which it arrived, or its last permit ended.
     turn: u64,
-    waiting: VecDeque<oneshot::Sender<Leave<K>>>,
+    waiting: VecDeque<oneshot::Sender<FairPermit<K>>>,
 }
 
 /// A permit for one piece of work. Dropping it passes the permit on.
-pub struct Leave<K: Owner> {
-    fair: Arc<Fair<K>>,
+pub struct FairPermit<K: Owner> {
+    fair: Arc<FairSemaphore<K>>,
     owner: K,
 }
 
-impl<K: Owner> Fair<K> {
-    /// Creates a limit of `most` permits for all owners together.
+impl<K: Owner> FairSemaphore<K> {
+    /// Creates a limit of `max` permits for all owners together.
     #[must_use]
-    pub fn new(most: usize, share: Share) -> Arc<Self> {
-        Arc::new(Self { share, most: most.max(1), state: Mutex::new(State { under_way: 0, turns: 0, owners: HashMap::new() }) })
+    pub fn new(max: usize, share: Share) -> Arc<Self> {
+        Arc::new(Self { share, max: max.max(1), state: Mutex::new(State { in_flight: 0, turns: 0, owners: HashMap::new() }) })
     }
 
     /// Takes a permit if the owner may have one now.
     #[must_use]
-    pub fn take(self: &Arc<Self>, owner: K) -> Option<Leave<K>> {
+    pub fn take(self: &Arc<Self>, owner: K) -> Option<FairPermit<K>> {
         self.state().take(self, &owner).then(|| self.leave(owner))
     }
 
@@ -106,7 +106,7 @@ impl<K: Owner> Fair<K> {
     /// # Panics
     ///
     /// Never: every waiter gets its turn, because each permit ends.
-    pub async fn turn(self: &Arc<Self>, owner: K) -> Leave<K> {
+    pub async fn turn(self: &Arc<Self>, owner: K) -> FairPermit<K> {
         let coming = {
             let mut state = self.state();
             if state.take(self, &owner) {
@@ -117,14 +117,14 @@ impl<K: Owner> Fair<K> {
         coming.await.expect("who waits is told of its turn, because leaves end")
     }
 
-    fn leave(self: &Arc<Self>, owner: K) -> Leave<K> {
-        Leave { fair: Arc::clone(self), owner }
+    fn leave(self: &Arc<Self>, owner: K) -> FairPermit<K> {
+        FairPermit { fair: Arc::clone(self), owner }
     }
 
     /// Returns whether an owner that has `has` permits may have one more while `under_way` are in
     /// use.
-    fn allows(&self, has: usize, under_way: usize) -> bool {
-        self.share.allows(self.most, has, self.most - under_way)
+    fn allows(&self, has: usize, in_flight: usize) -> bool {
+        self.share.allows(self.max, has, self.max - in_flight)
     }
 
     fn state(&self) -> MutexGuard<'_, State<K>> {
@@ -133,23 +133,23 @@ impl<K: Owner> Fair<K> {
 }
 
 impl<K: Owner> State<K> {
-    fn line(&mut self, owner: &K) -> &mut Line<K> {
+    fn line(&mut self, owner: &K) -> &mut OwnerQueue<K> {
         if !self.owners.contains_key(owner) {
             // A new owner goes behind those that already wait.
             self.turns += 1;
-            self.owners.insert(owner.clone(), Line { under_way: 0, turn: self.turns, waiting: VecDeque::new() });
+            self.owners.insert(owner.clone(), OwnerQueue { in_flight: 0, turn: self.turns, waiting: VecDeque::new() });
         }
         self.owners.get_mut(owner).expect("it was put in, if it was not there")
     }
 
     /// Takes a permit for an owner, if it may have one. No waiter is overtaken: waiters have
     /// already received what they may have.
-    fn take(&mut self, fair: &Fair<K>, owner: &K) -> bool {
-        let has = self.owners.get(owner).map_or(0, |line| line.under_way);
-        let may = fair.allows(has, self.under_way);
+    fn take(&mut self, fair: &FairSemaphore<K>, owner: &K) -> bool {
+        let has = self.owners.get(owner).map_or(0, |line| line.in_flight);
+        let may = fair.allows(has, self.in_flight);
         if may {
-            self.under_way += 1;
-            self.line(owner).under_way += 1;
+            self.in_flight += 1;
+            self.line(owner).in_flight += 1;
         }
         may
     }
@@ -157,31 +157,31 @@ impl<K: Owner> State<K> {
     /// Returns a permit of an owner.
     fn end(&mut self, owner: &K) {
         self.turns += 1;
-        self.under_way -= 1;
+        self.in_flight -= 1;
         let turn = self.turns;
         let line = self.line(owner);
-        (line.under_way, line.turn) = (line.under_way - 1, turn);
+        (line.in_flight, line.turn) = (line.in_flight - 1, turn);
         // Abandoned waiters are removed, and so is an owner without permits and waiters.
         for line in self.owners.values_mut() {
             while line.waiting.front().is_some_and(oneshot::Sender::is_closed) {
                 line.waiting.pop_front();
             }
         }
-        self.owners.retain(|_, line| line.under_way > 0 || !line.waiting.is_empty());
+        self.owners.retain(|_, line| line.in_flight > 0 || !line.waiting.is_empty());
     }
 
     /// Returns the next waiter that may have a permit.
-    fn next(&mut self, fair: &Fair<K>) -> Option<(oneshot::Sender<Leave<K>>, K)> {
-        let may = self.owners.iter().filter(|(_, line)| !line.waiting.is_empty() && fair.allows(line.under_way, self.under_way));
-        let owner = may.min_by_key(|(_, line)| (line.under_way, line.turn))?.0.clone();
+    fn next(&mut self, fair: &FairSemaphore<K>) -> Option<(oneshot::Sender<FairPermit<K>>, K)> {
+        let may = self.owners.iter().filter(|(_, line)| !line.waiting.is_empty() && fair.allows(line.in_flight, self.in_flight));
+        let owner = may.min_by_key(|(_, line)| (line.in_flight, line.turn))?.0.clone();
         let turn = self.line(&owner).waiting.pop_front()?;
         self.take(fair, &owner);
         Some((turn, owner))
     }
 }
 
-impl<K: Owner> Line<K> {
-    fn wait(&mut self) -> oneshot::Receiver<Leave<K>> {
+impl<K: Owner> OwnerQueue<K> {
+    fn wait(&mut self) -> oneshot::Receiver<FairPermit<K>> {
         if self.waiting.len() == self.waiting.capacity() {
             // Removes abandoned waiters before the queue grows, so at most once for each doubling.
             self.waiting.retain(|turn| !turn.is_closed());
@@ -193,7 +193,7 @@ impl<K: Owner> Line<K> {
     }
 }
 
-impl<K: Owner> Drop for Leave<K> {
+impl<K: Owner> Drop for FairPermit<K> {
     fn drop(&mut self) {
         let next: Vec<_> = {
             let mut state = self.fair.state();
@@ -208,14 +208,14 @@ impl<K: Owner> Drop for Leave<K> {
     }
 }
 
-impl<K: Owner> fmt::Debug for Fair<K> {
+impl<K: Owner> fmt::Debug for FairSemaphore<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let under_way = self.state().under_way;
-        f.debug_struct("Fair").field("share", &self.share).field("most", &self.most).field("under_way", &under_way).finish_non_exhaustive()
+        let in_flight = self.state().in_flight;
+        f.debug_struct("Fair").field("share", &self.share).field("most", &self.max).field("under_way", &in_flight).finish_non_exhaustive()
     }
 }
 
-impl<K: Owner + fmt::Debug> fmt::Debug for Leave<K> {
+impl<K: Owner + fmt::Debug> fmt::Debug for FairPermit<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leave").field("owner", &self.owner).finish_non_exhaustive()
     }

@@ -8,21 +8,21 @@ use super::*;
 /// One share of each kind.
 const SHARES: [Share; 3] = [Share::All, Share::AllBut(2), Share::OfFree];
 
-fn take_all(fair: &Arc<Fair<&'static str>>, owner: &'static str) -> Vec<Leave<&'static str>> {
+fn take_all(fair: &Arc<FairSemaphore<&'static str>>, owner: &'static str) -> Vec<FairPermit<&'static str>> {
     iter::from_fn(|| fair.take(owner)).collect()
 }
 
 #[test]
 fn an_owner_alone_has_what_its_share_is() {
-    let alone = |most, share| take_all(&Fair::new(most, share), "one").len();
-    assert_eq!([0, 1, 8].map(|most| alone(most, Share::All)), [1, 1, 8]);
-    assert_eq!([1, 2, 3, 8].map(|most| alone(most, Share::AllBut(2))), [1, 1, 1, 6]);
+    let alone = |max, share| take_all(&FairSemaphore::new(max, share), "one").len();
+    assert_eq!([0, 1, 8].map(|max| alone(max, Share::All)), [1, 1, 8]);
+    assert_eq!([1, 2, 3, 8].map(|max| alone(max, Share::AllBut(2))), [1, 1, 1, 6]);
 }
 
 #[test]
 fn an_owner_alone_has_all_places_but_an_eighth() {
-    for (most, has) in [(1, 1), (2, 1), (8, 7), (64, 56), (512, 448)] {
-        assert_eq!(take_all(&Fair::new(most, Share::OfFree), "one").len(), has, "{most}");
+    for (max, has) in [(1, 1), (2, 1), (8, 7), (64, 56), (512, 448)] {
+        assert_eq!(take_all(&FairSemaphore::new(max, Share::OfFree), "one").len(), has, "{max}");
     }
 }
 
@@ -35,8 +35,8 @@ fn an_owner_may_have_seven_times_as_many_as_it_leaves_free() {
 
 #[test]
 fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
-    for (share, most) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
-        let fair = Fair::new(most, share);
+    for (share, max) in [(Share::AllBut(4), 64), (Share::OfFree, 64)] {
+        let fair = FairSemaphore::new(max, share);
         let (_greedy, others) = (take_all(&fair, "greedy"), ["a", "b", "c", "d"].map(|owner| fair.take(owner)));
         assert!(others.iter().all(Option::is_some), "{fair:?}");
     }
@@ -44,7 +44,7 @@ fn an_owner_that_has_none_finds_one_beside_one_that_wants_all() {
 
 #[tokio::test]
 async fn two_owners_that_want_all_come_to_the_same() {
-    let fair = Fair::new(60, Share::OfFree);
+    let fair = FairSemaphore::new(60, Share::OfFree);
     let mut has = take_all(&fair, "first");
     let mut waiting: Vec<_> = (0..120).map(|number| Box::pin(fair.turn(if number % 2 == 0 { "first" } else { "second" }))).collect();
     for _ in 0..200 {
@@ -60,34 +60,34 @@ async fn two_owners_that_want_all_come_to_the_same() {
 
 #[tokio::test]
 async fn owner_alone_has_every_turn_and_another_has_the_next() {
-    let fair = Fair::new(2, Share::All);
+    let fair = FairSemaphore::new(2, Share::All);
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
-    let under_way: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
-    assert_eq!(under_way.len(), 2);
+    let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
+    assert_eq!(in_flight.len(), 2);
     let mut other = Box::pin(fair.turn("b"));
     assert!((&mut other).now_or_never().is_none());
-    drop(under_way);
+    drop(in_flight);
     assert!((&mut other).now_or_never().is_some(), "those of the flood that came before it wait");
     assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
 }
 
 #[tokio::test]
 async fn what_one_owner_leaves_is_anothers_at_once() {
-    let fair = Fair::new(4, Share::AllBut(2));
+    let fair = FairSemaphore::new(4, Share::AllBut(2));
     let mut flood: Vec<_> = (0..5).map(|_| Box::pin(fair.turn("a"))).collect();
-    let under_way: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
-    assert_eq!(under_way.len(), 2);
+    let in_flight: Vec<_> = flood.iter_mut().filter_map(|turn| turn.now_or_never()).collect();
+    assert_eq!(in_flight.len(), 2);
     let others = [fair.turn("b").now_or_never(), fair.turn("c").now_or_never()];
     assert!(others.iter().all(Option::is_some));
     drop(others);
     assert!((&mut flood[2]).now_or_never().is_none());
-    drop(under_way);
+    drop(in_flight);
     assert!((&mut flood[2]).now_or_never().is_some() && (&mut flood[3]).now_or_never().is_some());
 }
 
 #[tokio::test]
 async fn who_has_fewest_is_next_and_then_who_waits_for_longest() {
-    let fair = Fair::new(4, Share::OfFree);
+    let fair = FairSemaphore::new(4, Share::OfFree);
     let mut held = take_all(&fair, "greedy");
     held.push(fair.take("other").unwrap());
     let (mut again, mut third, mut fourth) = (pin!(fair.turn("greedy")), pin!(fair.turn("third")), pin!(fair.turn("fourth")));
@@ -102,8 +102,8 @@ async fn who_has_fewest_is_next_and_then_who_waits_for_longest() {
 }
 
 #[tokio::test]
-async fn owners_with_as_many_under_way_take_turns() {
-    let fair = Fair::new(1, Share::All);
+async fn owners_with_as_many_in_flight_take_turns() {
+    let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("a").await;
     let order = AsyncMutex::new(vec![]);
     let calls = ["a", "a", "a", "b", "b", "c"].map(async |owner| {
@@ -116,7 +116,7 @@ async fn owners_with_as_many_under_way_take_turns() {
 
 #[tokio::test]
 async fn owners_that_have_none_come_in_their_order() {
-    let (fair, order) = (Fair::new(1, Share::All), AsyncMutex::new(vec![]));
+    let (fair, order) = (FairSemaphore::new(1, Share::All), AsyncMutex::new(vec![]));
     let held = fair.turn(u8::MAX).await;
     let calls = (0..12).map(async |owner| {
         let _leave = fair.turn(owner).await;
@@ -128,7 +128,7 @@ async fn owners_that_have_none_come_in_their_order() {
 
 #[tokio::test]
 async fn owner_that_waits_comes_before_those_that_come_later() {
-    let fair = Fair::new(1, Share::All);
+    let fair = FairSemaphore::new(1, Share::All);
     let first = fair.turn("first").await;
     let mut waits = [Box::pin(fair.turn("waits")), Box::pin(fair.turn("waits"))];
     assert!(waits.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
@@ -149,26 +149,26 @@ async fn owner_that_waits_comes_before_those_that_come_later() {
 
 #[tokio::test]
 async fn turn_that_nobody_takes_is_the_next_ones() {
-    let fair = Fair::new(1, Share::All);
+    let fair = FairSemaphore::new(1, Share::All);
     let held = fair.turn("one").await;
-    let mut gone = Box::pin(fair.turn("two"));
-    assert!(gone.as_mut().now_or_never().is_none());
-    let mut told = Box::pin(fair.turn("three"));
-    assert!(told.as_mut().now_or_never().is_none());
-    drop(gone);
+    let mut removed = Box::pin(fair.turn("two"));
+    assert!(removed.as_mut().now_or_never().is_none());
+    let mut reported = Box::pin(fair.turn("three"));
+    assert!(reported.as_mut().now_or_never().is_none());
+    drop(removed);
     drop(held);
     // The permit goes to a waiter that is dropped before it looks.
     let mut last = Box::pin(fair.turn("four"));
     assert!(last.as_mut().now_or_never().is_none());
-    drop(told);
+    drop(reported);
     assert!(last.as_mut().now_or_never().is_some());
     drop(last);
-    assert_eq!(fair.state().under_way, 0);
+    assert_eq!(fair.state().in_flight, 0);
 }
 
 #[tokio::test]
 async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
-    let fair = Fair::new(1, Share::All);
+    let fair = FairSemaphore::new(1, Share::All);
     let _held = fair.turn("a").await;
     let mut stay: Vec<_> = (0..3).map(|_| Box::pin(fair.turn("a"))).collect();
     assert!(stay.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
@@ -183,7 +183,7 @@ async fn those_that_went_away_take_no_room_in_a_line_that_does_not_move() {
 fn none_is_lost_or_given_twice_and_nobody_waits_who_may_have_one() {
     for seed in 0..120 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let fair = Fair::new(random.usize(1..=20), SHARES[random.usize(..3)]);
+        let fair = FairSemaphore::new(random.usize(1..=20), SHARES[random.usize(..3)]);
         let (mut held, mut waiting) = (Vec::new(), Vec::new());
         for step in 0..400 {
             let owner = ["a", "b", "c", "d"][random.usize(..4)];
@@ -195,15 +195,15 @@ fn none_is_lost_or_given_twice_and_nobody_waits_who_may_have_one() {
                 _ => {}
             }
             waiting.retain_mut(|(_, waiter)| waiter.as_mut().now_or_never().map(|leave| held.push(leave)).is_none());
-            let under_way = fair.state().under_way;
-            assert!(under_way == held.len() && under_way <= fair.most, "seed {seed}, step {step}");
+            let in_flight = fair.state().in_flight;
+            assert!(in_flight == held.len() && in_flight <= fair.max, "seed {seed}, step {step}");
             let has = |owner: &str| held.iter().filter(|leave| leave.owner == owner).count();
             for (owner, _) in &waiting {
-                assert!(!fair.allows(has(owner), under_way), "seed {seed}, step {step}: {owner} waits");
+                assert!(!fair.allows(has(owner), in_flight), "seed {seed}, step {step}: {owner} waits");
             }
         }
         drop((held, waiting));
         let state = fair.state();
-        assert!(state.under_way == 0 && state.owners.is_empty(), "seed {seed}: nobody is remembered");
+        assert!(state.in_flight == 0 && state.owners.is_empty(), "seed {seed}: nobody is remembered");
     }
 }

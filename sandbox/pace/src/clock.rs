@@ -20,21 +20,21 @@ pub struct ClockState {
 pub fn clock() -> io::Result<ClockState> {
     // SAFETY: the structure contains only numbers, for which zero is valid. With `modes` 0 the call
     // only reads.
-    let mut asked: libc::timex = unsafe { std::mem::zeroed() };
+    let mut request: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call, which writes nothing else.
-    let state = unsafe { libc::adjtimex(&raw mut asked) };
+    let state = unsafe { libc::adjtimex(&raw mut request) };
     if state < 0 {
         return Err(io::Error::last_os_error());
     }
-    let follows = state != libc::TIME_ERROR && asked.status & libc::STA_UNSYNC == 0;
+    let follows = state != libc::TIME_ERROR && request.status & libc::STA_UNSYNC == 0;
     // `maxerror` is in microseconds.
-    Ok(ClockState { follows, off_by: Duration::from_micros(u64::try_from(asked.maxerror).unwrap_or(u64::MAX)) })
+    Ok(ClockState { follows, off_by: Duration::from_micros(u64::try_from(request.maxerror).unwrap_or(u64::MAX)) })
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn kernel_tells_of_its_clock_and_is_not_changed() {
+    fn kernel_reports_its_clock_and_is_not_changed() {
         let Ok(first) = super::clock() else { return };
         let second = super::clock().unwrap();
         assert_eq!(first.follows, second.follows);

@@ -42,7 +42,7 @@ fn set(pid: u32, policy: libc::c_int, niceness: i32) -> io::Result<()> {
         let thread = thread?.file_name().to_str().and_then(|name| name.parse().ok());
         match thread.map_or(Ok(()), |thread| set_one(thread, policy, niceness)) {
             // The thread has ended meanwhile.
-            Err(gone) if gone.raw_os_error() == Some(libc::ESRCH) => {}
+            Err(removed) if removed.raw_os_error() == Some(libc::ESRCH) => {}
             ended => ended?,
         }
     }

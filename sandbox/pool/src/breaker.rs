@@ -26,7 +26,7 @@ const CALLERS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BreakerRules {
     /// Stops that open the breaker, at least 1.
-    pub(crate) kills: usize,
+    pub(crate) stops: usize,
     /// The time window for these stops.
     pub(crate) window: Duration,
     /// Time for which the breaker stays open.
@@ -89,7 +89,7 @@ impl Breaker {
         }
         let hold = if self.code.too_many_for(rules, now).is_some() {
             Hold::OfCode(now + rules.hold)
-        } else if self.runs_show_the_code(rules, now) {
+        } else if self.blames_code(rules, now) {
             Hold::OfRuns(now + rules.hold)
         } else {
             return false;
@@ -98,7 +98,7 @@ impl Breaker {
         self.runs.0.clear();
         // A hold for some callers does not shorten a hold for everybody.
         self.held = match self.held {
-            Some(of_code @ Hold::OfCode(until)) if matches!(hold, Hold::OfRuns(_)) && left(until, now).is_some() => Some(of_code),
+            Some(of_code @ Hold::OfCode(until)) if matches!(hold, Hold::OfRuns(_)) && remaining(until, now).is_some() => Some(of_code),
             _ => Some(hold),
         };
         true
@@ -115,24 +115,24 @@ impl Breaker {
         let stops = caller.and_then(|caller| self.callers.get(&caller));
         let held = self.held.filter(|hold| match hold {
             Hold::OfCode(_) => true,
-            Hold::OfRuns(_) => stops.is_some_and(|stops| stops.any_within(rules, now)),
+            Hold::OfRuns(_) => stops.is_some_and(|stops| stops.has_stops_within(rules, now)),
         });
-        held.and_then(|hold| hold.left(now)).map(Closed::Held).or_else(|| stops?.too_many_for(rules, now).map(Closed::Slowed))
+        held.and_then(|hold| hold.remaining(now)).map(Closed::Held).or_else(|| stops?.too_many_for(rules, now).map(Closed::Slowed))
     }
 
     /// Returns how much longer the endpoint is held, for everybody or for the callers whose runs
     /// were stopped.
     pub(crate) fn held(&self, now: Instant) -> Option<Duration> {
-        self.held?.left(now)
+        self.held?.remaining(now)
     }
 
     /// Returns whether there is nothing left to remember.
-    pub(crate) fn is_forgotten(&mut self, rules: &BreakerRules, now: Instant) -> bool {
-        self.callers.retain(|_, stops| !stops.is_forgotten(rules, now));
+    pub(crate) fn is_expired(&mut self, rules: &BreakerRules, now: Instant) -> bool {
+        self.callers.retain(|_, stops| !stops.is_expired(rules, now));
         self.callers.is_empty()
-            && self.code.is_forgotten(rules, now)
-            && self.runs.is_forgotten(rules, now)
-            && self.held.is_none_or(|hold| hold.left(now).is_none())
+            && self.code.is_expired(rules, now)
+            && self.runs.is_expired(rules, now)
+            && self.held.is_none_or(|hold| hold.remaining(now).is_none())
     }
 
     #[cfg(test)]
@@ -142,42 +142,42 @@ impl Breaker {
 
     /// Returns whether runs of several callers were stopped and no call ended normally in the
     /// window.
-    fn runs_show_the_code(&self, rules: &BreakerRules, now: Instant) -> bool {
-        let is_recent = |at: &Instant| left(*at + rules.window, now).is_some();
+    fn blames_code(&self, rules: &BreakerRules, now: Instant) -> bool {
+        let is_recent = |at: &Instant| remaining(*at + rules.window, now).is_some();
         self.runs.too_many_for(rules, now).is_some()
             && !self.answered.as_ref().is_some_and(is_recent)
-            && self.callers.values().filter(|stops| stops.any_within(rules, now)).nth(CALLERS - 1).is_some()
+            && self.callers.values().filter(|stops| stops.has_stops_within(rules, now)).nth(CALLERS - 1).is_some()
     }
 }
 
 impl Hold {
     /// Returns the time left of this hold, or `None` if it is over.
-    fn left(self, now: Instant) -> Option<Duration> {
+    fn remaining(self, now: Instant) -> Option<Duration> {
         let (Self::OfCode(until) | Self::OfRuns(until)) = self;
-        left(until, now)
+        remaining(until, now)
     }
 }
 
 impl Recent {
     fn note(&mut self, rules: &BreakerRules, now: Instant) {
         self.0.push_back(now);
-        if self.0.len() > rules.kills {
+        if self.0.len() > rules.stops {
             self.0.pop_front();
         }
     }
 
-    fn any_within(&self, rules: &BreakerRules, now: Instant) -> bool {
-        self.0.back().is_some_and(|at| left(*at + rules.window, now).is_some())
+    fn has_stops_within(&self, rules: &BreakerRules, now: Instant) -> bool {
+        self.0.back().is_some_and(|at| remaining(*at + rules.window, now).is_some())
     }
 
     /// Returns how much longer there are too many stops, or `None` if there are not.
     fn too_many_for(&self, rules: &BreakerRules, now: Instant) -> Option<Duration> {
-        let oldest = self.0.front().filter(|_| self.0.len() >= rules.kills)?;
-        left(*oldest + rules.window, now)
+        let oldest = self.0.front().filter(|_| self.0.len() >= rules.stops)?;
+        remaining(*oldest + rules.window, now)
     }
 
-    fn is_forgotten(&mut self, rules: &BreakerRules, now: Instant) -> bool {
-        while self.0.front().is_some_and(|at| left(*at + rules.window, now).is_none()) {
+    fn is_expired(&mut self, rules: &BreakerRules, now: Instant) -> bool {
+        while self.0.front().is_some_and(|at| remaining(*at + rules.window, now).is_none()) {
             self.0.pop_front();
         }
         self.0.is_empty()
@@ -185,6 +185,6 @@ impl Recent {
 }
 
 /// Returns the time left until `until`, or `None` if it has passed.
-fn left(until: Instant, now: Instant) -> Option<Duration> {
-    Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
+fn remaining(until: Instant, now: Instant) -> Option<Duration> {
+    Some(until.saturating_duration_since(now)).filter(|remaining| !remaining.is_zero())
 }

@@ -37,8 +37,8 @@ impl Budget {
 
     /// Returns how long the memory of a process that holds `rss_bytes` can go unchecked.
     pub(crate) fn until_full(&self, rss_bytes: u64) -> Duration {
-        let left = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(BEYOND_BYTES);
-        Duration::from_micros(left / GROWTH).min(RARELY)
+        let remaining = self.rss_bytes.saturating_sub(rss_bytes).saturating_add(BEYOND_BYTES);
+        Duration::from_micros(remaining / GROWTH).min(RARELY)
     }
 
     /// Returns which part of the budget is exceeded. `grace` is added to the limits on time.
@@ -55,7 +55,7 @@ impl Budget {
 
 /// Measurements of a task, taken when its budget ended.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct BudgetReport {
     pub(crate) wall: Duration,
     /// Processor time. `None` if the call ended before the watchdog had looked twice.
     pub(crate) cpu: Option<Duration>,
@@ -65,7 +65,7 @@ pub(crate) struct Seen {
     pub(crate) within: bool,
 }
 
-impl Seen {
+impl BudgetReport {
     /// Returns an upper bound of the processor time used. It adds one tick before the watchdog's
     /// first look and one after its last.
     pub(crate) fn cpu_at_most(&self) -> Duration {
@@ -103,7 +103,7 @@ mod tests {
     fn ticks_that_nobody_saw_count_as_used_up_to_the_time_that_passed() {
         let at_most = |wall, cpu: Option<u64>| {
             let [wall, cpu] = [Some(wall), cpu].map(|ms| ms.map(Duration::from_millis));
-            Seen { wall: wall.unwrap_or_default(), cpu, ..Seen::default() }.cpu_at_most().as_millis()
+            BudgetReport { wall: wall.unwrap_or_default(), cpu, ..BudgetReport::default() }.cpu_at_most().as_millis()
         };
         assert_eq!((at_most(1_000, Some(100)), at_most(150, Some(100)), at_most(1_000, None)), (200, 150, 1_000));
     }

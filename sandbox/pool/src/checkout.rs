@@ -8,17 +8,17 @@ use tollhouse_protocol::{Bundle, Isolation, Limits, LoadFault, Loaded, StopReaso
 use crate::{
     core::Core,
     error::PoolError,
-    exchange::Clean,
+    exchange::CleanEnd,
     idle::Warm,
-    lease::Lease,
-    process::{Holding, Process},
+    process::{LoadedCode, Process},
     status::count,
     usage::Usage,
+    worker_lease::WorkerLease,
 };
 
 /// A handler that needs a worker, with the worker's requirements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WorkerRequest<'a> {
     pub(crate) bundle: &'a Arc<Bundle>,
     pub(crate) owner: &'a str,
     pub(crate) endpoint: &'a str,
@@ -27,10 +27,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) tier: Tier,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WorkerRequest<'a> {
     /// Returns the requirements that a worker of this tier with `holding` meets.
-    pub(crate) fn of(holding: &'a Holding, tier: Tier) -> Self {
-        let Holding { bundle, owner, endpoint, limits, isolation } = holding;
+    pub(crate) fn of(holding: &'a LoadedCode, tier: Tier) -> Self {
+        let LoadedCode { bundle, owner, endpoint, limits, isolation } = holding;
         Self { bundle, owner, endpoint, limits, isolation: *isolation, tier }
     }
 
@@ -40,7 +40,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Receives the processor time that a worker used.
-pub(crate) type Used<'a> = dyn Fn(Duration) + Sync + 'a;
+pub(crate) type CpuTimeSink<'a> = dyn Fn(Duration) + Sync + 'a;
 
 impl Core {
     /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now.
@@ -51,14 +51,18 @@ impl Core {
     ///
     /// [`PoolError::Load`] if the handler does not load, [`PoolError::Spawn`] if no process can be
     /// started to load it.
-    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, bool), PoolError> {
-        if wanted.isolation == Isolation::Warm
-            && let Some(lease) = self.lease_idle(wanted)
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        requested: WorkerRequest<'_>,
+        used: &CpuTimeSink<'_>,
+    ) -> Result<(WorkerLease<'_>, bool), PoolError> {
+        if requested.isolation == Isolation::Warm
+            && let Some(lease) = self.lease_idle(requested)
         {
             return Ok((lease, false));
         }
         count(&self.counters.cold_calls);
-        let loaded = self.lease_loaded(wanted, used).await;
+        let loaded = self.lease_loaded(requested, used).await;
         // After the load, so that the replacement does not compete with it.
         self.refill();
         loaded.map(|(lease, _)| (lease, true))
@@ -66,35 +70,39 @@ impl Core {
 
     /// Leases a worker that has loaded `wanted` and served no call, with the proof that the load
     /// ended normally. For `used` see [`lease`](Self::lease).
-    pub(crate) async fn lease_loaded(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, Clean), PoolError> {
-        let mut lease = self.lease_blank(wanted.owner, wanted.tier).await?;
-        let mut loaded = load(&mut lease, wanted, used).await;
+    pub(crate) async fn lease_loaded(
+        self: &Arc<Self>,
+        requested: WorkerRequest<'_>,
+        used: &CpuTimeSink<'_>,
+    ) -> Result<(WorkerLease<'_>, CleanEnd), PoolError> {
+        let mut lease = self.lease_blank(requested.owner, requested.tier).await?;
+        let mut loaded = load(&mut lease, requested, used).await;
         if matches!(loaded, Err(LoadFault::Stopped(StopReason::Crashed))) {
             // The worker may have been dying when it was leased. Nothing has run, so a retry is
             // safe.
             drop(lease);
-            lease = self.start_blank(wanted.owner, wanted.tier).await?;
-            loaded = load(&mut lease, wanted, used).await;
+            lease = self.start_blank(requested.owner, requested.tier).await?;
+            loaded = load(&mut lease, requested, used).await;
         }
         let clean = match loaded {
             Ok((_, clean)) => clean,
-            Err(fault) => return Err(self.load_error(lease.process(), wanted.endpoint, fault).await),
+            Err(fault) => return Err(self.load_error(lease.process(), requested.endpoint, fault).await),
         };
-        let holding = Holding {
-            bundle: Arc::clone(wanted.bundle),
-            owner: wanted.owner.into(),
-            endpoint: wanted.endpoint.into(),
-            limits: *wanted.limits,
-            isolation: wanted.isolation,
+        let holding = LoadedCode {
+            bundle: Arc::clone(requested.bundle),
+            owner: requested.owner.into(),
+            endpoint: requested.endpoint.into(),
+            limits: *requested.limits,
+            isolation: requested.isolation,
         };
         lease.process().loaded.set(holding).map_err(|_| PoolError::Spawn("a blank worker held a handler".into()))?;
         Ok((lease, clean))
     }
 
-    fn lease_idle(self: &Arc<Self>, wanted: Wanted<'_>) -> Option<Lease<'_>> {
+    fn lease_idle(self: &Arc<Self>, requested: WorkerRequest<'_>) -> Option<WorkerLease<'_>> {
         loop {
-            let Warm { process, buffers, .. } = self.take_idle(wanted)?;
-            let lease = Lease::new(self, process, buffers);
+            let Warm { process, buffers, .. } = self.take_idle(requested)?;
+            let lease = WorkerLease::new(self, process, buffers);
             if lease.is_fit() {
                 return Some(lease);
             }
@@ -102,9 +110,9 @@ impl Core {
         }
     }
 
-    fn take_idle(&self, wanted: Wanted<'_>) -> Option<Warm> {
+    fn take_idle(&self, requested: WorkerRequest<'_>) -> Option<Warm> {
         let mut idle = self.idle();
-        let warm = idle.warm.take(wanted.endpoint, |process| wanted.is_held_by(process))?;
+        let warm = idle.warm.take(requested.endpoint, |process| requested.is_held_by(process))?;
         if warm.process.link.pipeline.is_brief() {
             idle.pipelined.push(Arc::clone(&warm.process));
         }
@@ -114,24 +122,24 @@ impl Core {
 
 /// Loads `wanted` into a blank worker. `used` gets the processor time of that worker since its
 /// start, even if the future is dropped.
-async fn load(lease: &mut Lease<'_>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Loaded, Clean), LoadFault> {
-    let _starting = Starting::new(lease.process(), used);
-    lease.load(wanted.bundle, wanted.limits).await
+async fn load(lease: &mut WorkerLease<'_>, requested: WorkerRequest<'_>, used: &CpuTimeSink<'_>) -> Result<(Loaded, CleanEnd), LoadFault> {
+    let _starting = StartingWorker::new(lease.process(), used);
+    lease.load(requested.bundle, requested.limits).await
 }
 
 /// Marks a worker as loading a handler: nobody waits for its process while this lives.
-pub(crate) struct Starting<'a> {
+pub(crate) struct StartingWorker<'a> {
     pid: u32,
-    used: &'a Used<'a>,
+    used: &'a CpuTimeSink<'a>,
 }
 
-impl<'a> Starting<'a> {
-    pub(crate) fn new(process: &Process, used: &'a Used<'a>) -> Self {
+impl<'a> StartingWorker<'a> {
+    pub(crate) fn new(process: &Process, used: &'a CpuTimeSink<'a>) -> Self {
         Self { pid: process.pid, used }
     }
 }
 
-impl Drop for Starting<'_> {
+impl Drop for StartingWorker<'_> {
     fn drop(&mut self) {
         (self.used)(Usage::cpu_since_birth(self.pid));
     }

@@ -43,7 +43,7 @@ pub struct PoolConfig {
     /// Time that a call that was sent ahead waits for its turn before it runs elsewhere, at most
     /// [`patience`](Self::patience). The worker that it leaves is ended after its current call.
     /// Default: 100 ms.
-    pub pipeline_patience: Duration,
+    pub pipeline_timeout: Duration,
     /// Blank workers kept ready for cold calls, for each tier in use. Default: 2.
     pub spares: usize,
     /// Maximum number of processes that start at the same time. Further starts wait, and owners
@@ -58,7 +58,7 @@ pub struct PoolConfig {
     pub zygote_life: Duration,
     /// Maximum time for a zygote to fork a worker (usually below 1 ms), and to boot (usually about
     /// 30 ms). After that workers start without it. Default: 250 ms.
-    pub zygote_patience: Duration,
+    pub zygote_timeout: Duration,
     /// Maximum number of worker processes in any state, including those that start or end. Default:
     /// [`memory`](Self::memory) divided by 8 MiB, but at most half of this process's descriptor
     /// limit and half of its control group's thread limit.
@@ -75,7 +75,7 @@ pub struct PoolConfig {
     /// at once. Default: 256.
     pub queue: usize,
     /// Time that a call waits for a slot or its turn before it is refused. Default: 1 s.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Maximum share of [`running`](Self::running) for the computing calls of one caller, in
     /// percent, at least one call. It applies even if nobody else waits. Default: 75.
     pub caller_running_percent: usize,
@@ -110,7 +110,7 @@ pub struct PoolConfig {
     /// Time beyond a limit in which a worker can stop itself before it is killed. Default: 250 ms.
     pub kill_grace: Duration,
     /// Maximum time from the start of a worker or zygote until it is ready. Default: 10 s.
-    pub boot_patience: Duration,
+    pub boot_timeout: Duration,
 }
 
 impl PoolConfig {
@@ -128,17 +128,17 @@ impl PoolConfig {
             running: cores * 2,
             pipeline: 16,
             pipeline_time: Duration::from_micros(250),
-            pipeline_patience: Duration::from_millis(100),
+            pipeline_timeout: Duration::from_millis(100),
             spares: 2,
             starts: cores.max(2),
             zygote_forks: 1_000,
             zygote_life: Duration::from_mins(10),
-            zygote_patience: Duration::from_millis(250),
+            zygote_timeout: Duration::from_millis(250),
             max_processes: processes_on(machine, rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)),
             memory: machine.memory_bytes / 2,
             bytes: bytes_on(machine),
             queue: 256,
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
             caller_running_percent: 75,
             caller_process_percent: 50,
             caller_queue_percent: 50,
@@ -151,7 +151,7 @@ impl PoolConfig {
             max_life: Duration::from_mins(10),
             max_growth: 2,
             kill_grace: Duration::from_millis(250),
-            boot_patience: Duration::from_secs(10),
+            boot_timeout: Duration::from_secs(10),
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_under_way_are_a_sixteenth_of_the_memory_and_enough_for_a_small_machine() {
+    fn bytes_in_flight_are_a_sixteenth_of_the_memory_and_enough_for_a_small_machine() {
         let on = |memory_bytes| bytes_on(Machine { memory_bytes, tasks: u64::MAX });
         assert_eq!([1 << 30, 4 << 30, 64 << 30].map(on), [256 << 20, 256 << 20, 4 << 30]);
         assert_eq!(on((4 << 30) + 16), (256 << 20) + 1);

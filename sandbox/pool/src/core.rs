@@ -6,22 +6,22 @@ use std::{
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::{FairSemaphore, Share};
 use tollhouse_protocol::{JailReport, Tier};
 
 use crate::{
-    alarm::Alarm,
     breaker::BreakerRules,
     config::PoolConfig,
     error::PoolError,
-    flow::Flow,
+    flow::FlowControl,
     idle::{Idle, Warm},
-    places::Places,
     process::Process,
+    process_slots::ProcessSlots,
     scheduler::{Rules, Scheduler},
     spawner::Spawner,
-    status::{Counters, Jails, Status, TierStatus, told},
+    status::{Counters, Jails, Status, TierStatus, merge_refusals},
     tiers::EachTier,
+    watchdog_alarm::Alarm,
 };
 
 /// The shared state of a pool.
@@ -29,11 +29,11 @@ use crate::{
 pub(crate) struct Core {
     pub(crate) config: PoolConfig,
     pub(crate) scheduler: Scheduler,
-    pub(crate) flow: Flow,
-    pub(crate) places: Arc<Places>,
+    pub(crate) flow: FlowControl,
+    pub(crate) slots: Arc<ProcessSlots>,
     pub(crate) spawner: Spawner,
     /// Limits concurrent process starts, fairly among the owners that need them.
-    pub(crate) starts: Arc<Fair<Box<str>>>,
+    pub(crate) starts: Arc<FairSemaphore<Box<str>>>,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) counters: Counters,
     /// Background work for calls: boots, replacements, ends. Shutdown waits for all of it.
@@ -52,7 +52,7 @@ pub(crate) struct Core {
 #[derive(Debug, Default)]
 struct FailedStarts {
     times: u32,
-    why: Option<String>,
+    reason: Option<String>,
 }
 
 impl FailedStarts {
@@ -67,13 +67,13 @@ impl Core {
     ///
     /// [`PoolError::Spawn`] if threads cannot be started.
     pub(crate) fn new(config: PoolConfig) -> Result<Arc<Self>, PoolError> {
-        let places = Places::new(config.max_processes, config.memory, config.users.to_give());
+        let slots = ProcessSlots::new(config.max_processes, config.memory, config.users.next_free());
         Ok(Arc::new(Self {
             scheduler: Scheduler::new(rules(&config)),
-            flow: Flow::new(config.bytes),
-            spawner: Spawner::new(&config, Arc::clone(&places))?,
-            places,
-            starts: Fair::new(config.starts, Share::All),
+            flow: FlowControl::new(config.bytes),
+            spawner: Spawner::new(&config, Arc::clone(&slots))?,
+            slots,
+            starts: FairSemaphore::new(config.starts, Share::All),
             alarm: Arc::default(),
             counters: Counters::default(),
             tasks: TaskTracker::new(),
@@ -93,12 +93,12 @@ impl Core {
             (idle.warm.len(), idle.spares.len(), idle.sent_ahead())
         };
         let (tiers, jail) = self.tiers();
-        let zygotes = self.places.zygotes();
+        let zygotes = self.slots.zygotes();
         Status {
-            processes: self.places.taken(),
+            processes: self.slots.taken(),
             workers: self.everyone().iter().filter(|process| process.jail().is_some() && process.is_live()).count(),
             starts_fail: self.starts_fail(),
-            process_bytes: self.places.bytes(),
+            process_bytes: self.slots.bytes(),
             zygotes: zygotes.zygotes,
             zygote_bytes: zygotes.bytes,
             idle,
@@ -107,7 +107,7 @@ impl Core {
             waiting_in_ops: occupancy.admitted - occupancy.running,
             queued: occupancy.queued + ahead,
             jail: jail.in_force,
-            jail_refused: told(&jail.refused),
+            jail_refused: merge_refusals(&jail.refused),
             tiers,
             totals: self.counters.totals(),
         }
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Ends a process.
-    pub(crate) fn discard(&self, process: &Arc<Process>) {
+    pub(crate) fn kill_process(&self, process: &Arc<Process>) {
         // Until the process is ended, nobody else can have its id.
         self.by_id().remove(&process.pid);
         process.end();
@@ -141,16 +141,16 @@ impl Core {
         if let Some(warm) = refused {
             let core = Arc::clone(self);
             // Ending a process takes a while, and the current call should not wait for it.
-            self.tasks.spawn(async move { core.discard(&warm.process) });
+            self.tasks.spawn(async move { core.kill_process(&warm.process) });
         }
-        self.places.note_idle();
+        self.slots.note_idle();
     }
 
     /// Prevents further calls on a worker. An idle worker is ended now, a busy one after its call.
     pub(crate) fn retire_process(&self, process: &Arc<Process>) {
         process.retire();
         if self.idle().remove(process) {
-            self.discard(process);
+            self.kill_process(process);
         }
     }
 
@@ -161,12 +161,13 @@ impl Core {
     /// Records whether a process could be started, or why not.
     pub(crate) fn note_start(&self, failed: Option<&PoolError>) {
         let mut starts = self.failed_starts();
-        *starts = failed.map_or_else(FailedStarts::default, |error| FailedStarts { why: Some(error.to_string()), times: starts.times + 1 });
+        *starts =
+            failed.map_or_else(FailedStarts::default, |error| FailedStarts { reason: Some(error.to_string()), times: starts.times + 1 });
     }
 
     /// Returns why the last start failed, unless a start has succeeded since.
     pub(crate) fn starts_fail(&self) -> Option<String> {
-        self.failed_starts().why.clone()
+        self.failed_starts().reason.clone()
     }
 
     /// Returns whether so many starts have failed in a row that the next one is likely to fail.
@@ -189,7 +190,7 @@ impl Core {
         for (tier, report) in jails.iter().filter_map(|(tier, jails)| Some((tier, jails.report()?))) {
             all.note(report);
             let processes = everyone.iter().filter(|process| process.tier == tier).count();
-            tiers.push(TierStatus { tier, processes, jail: report.in_force.clone(), jail_refused: told(&report.refused) });
+            tiers.push(TierStatus { tier, processes, jail: report.in_force.clone(), jail_refused: merge_refusals(&report.refused) });
         }
         (tiers, all.report().cloned().unwrap_or_default())
     }
@@ -221,8 +222,8 @@ fn rules(config: &PoolConfig) -> Rules {
         quantum: config.quantum,
         queue: config.queue,
         caller_queue: part(config.queue, config.caller_queue_percent),
-        patience: config.patience,
-        breaker: BreakerRules { kills: config.breaker_kills.max(1), window: config.breaker_window, hold: config.breaker_hold },
+        timeout: config.timeout,
+        breaker: BreakerRules { stops: config.breaker_kills.max(1), window: config.breaker_window, hold: config.breaker_hold },
     }
 }
 

@@ -2,7 +2,7 @@
 //! claim.
 //!
 //! The task that runs the call reads and writes the worker's socket itself. The
-//! [`Ledger`](crate::ledger::Ledger) detects each message that an honest worker would not send, and
+//! [`Ledger`](crate::call_account::CallLedger) detects each message that an honest worker would not send, and
 //! the call ends there.
 
 mod drive;
@@ -14,7 +14,7 @@ mod ops;
 mod tests;
 
 pub(crate) use self::{
-    drive::{Asked, Begin, drive},
-    end::{Clean, Ended},
+    drive::{ExchangeParams, StartMessage, drive},
+    end::{CleanEnd, ExchangeEnd},
     load::load,
 };

@@ -23,8 +23,8 @@ use tollhouse_protocol::{
 
 /// Bytes in transit of all calls.
 #[derive(Debug)]
-pub(crate) struct Flow {
-    most: usize,
+pub(crate) struct FlowControl {
+    max: usize,
     state: Mutex<State>,
     /// Notified whenever bytes are released.
     freed: Notify,
@@ -33,24 +33,24 @@ pub(crate) struct Flow {
 #[derive(Debug, Default)]
 struct State {
     held: usize,
-    owners: HashMap<Box<str>, Share>,
+    owners: HashMap<Box<str>, OwnerShare>,
 }
 
 #[derive(Debug, Default)]
-struct Share {
+struct OwnerShare {
     held: usize,
     accounts: usize,
 }
 
-impl Flow {
-    /// Creates the accounts for at most `most` bytes.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, state: Mutex::default(), freed: Notify::new() }
+impl FlowControl {
+    /// Creates the accounts for at most `max` bytes.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, state: Mutex::default(), freed: Notify::new() }
     }
 
     /// Returns the account of a call of `owner`.
-    pub(crate) fn account<'a>(&'a self, owner: &'a str) -> Account<'a> {
-        Account { flow: self, owner, held: None }
+    pub(crate) fn account<'a>(&'a self, owner: &'a str) -> CallAccount<'a> {
+        CallAccount { flow: self, owner, held: None }
     }
 
     /// Returns the bytes in transit now.
@@ -66,14 +66,14 @@ impl Flow {
 
 /// The bytes in transit of one call. Dropping it releases them.
 #[derive(Debug)]
-pub(crate) struct Account<'a> {
-    flow: &'a Flow,
+pub(crate) struct CallAccount<'a> {
+    flow: &'a FlowControl,
     owner: &'a str,
     /// `None` before the first op, because most calls have none.
     held: Option<usize>,
 }
 
-impl<'a> Account<'a> {
+impl<'a> CallAccount<'a> {
     /// Sets the bytes in transit, whether they fit or not.
     pub(crate) fn set(&mut self, bytes: usize) {
         if self.held.unwrap_or_default() != bytes {
@@ -83,8 +83,8 @@ impl<'a> Account<'a> {
 
     /// Sets the bytes in transit if the increase fits the owner's share.
     pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
-        let most = self.flow.most;
-        self.change(bytes, |owner, all| owner <= most.saturating_sub(all))
+        let max = self.flow.max;
+        self.change(bytes, |owner, all| owner <= max.saturating_sub(all))
     }
 
     /// Waits until bytes are released after this future was enabled.
@@ -119,7 +119,7 @@ impl<'a> Account<'a> {
     }
 }
 
-impl Drop for Account<'_> {
+impl Drop for CallAccount<'_> {
     fn drop(&mut self) {
         if self.held.is_none() {
             return;

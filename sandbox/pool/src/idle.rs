@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use tollhouse_protocol::Tier;
 
 pub(crate) use self::warm::{Warm, WarmSet};
-use crate::{places::Lack, process::Process, tiers::EachTier, wire};
+use crate::{process::Process, process_slots::SlotShortage, tiers::EachTier, wire};
 
-/// The idle workers. Bounded only by the [places](crate::places) of all processes: a new process
+/// The idle workers. Bounded only by the [places](crate::process_slots) of all processes: a new process
 /// can always replace an idle one.
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
@@ -24,7 +24,7 @@ pub(crate) struct Idle {
     /// Spares that are starting.
     pub(crate) booting: EachTier<usize>,
     /// When a blank worker was last needed.
-    pub(crate) wanted: EachTier<Option<Instant>>,
+    pub(crate) requested: EachTier<Option<Instant>>,
     /// Set once no more workers are accepted.
     pub(crate) closed: bool,
 }
@@ -53,7 +53,7 @@ impl Idle {
     }
 
     /// Returns the number of spares, including those that are starting.
-    pub(crate) fn spares_to_come(&self) -> usize {
+    pub(crate) fn pending_spares(&self) -> usize {
         self.spares.len() + self.booting.iter().map(|(_, booting)| booting).sum::<usize>()
     }
 
@@ -69,15 +69,15 @@ impl Idle {
     }
 
     /// Removes the least useful idle worker.
-    pub(crate) fn evict(&mut self, lack: Lack) -> Option<Arc<Process>> {
+    pub(crate) fn evict(&mut self, lack: SlotShortage) -> Option<Arc<Process>> {
         self.evict_warm(lack).or_else(|| self.spares.pop())
     }
 
     /// Removes a warm worker: the one with the most memory if memory is short, else the oldest.
-    pub(crate) fn evict_warm(&mut self, lack: Lack) -> Option<Arc<Process>> {
+    pub(crate) fn evict_warm(&mut self, lack: SlotShortage) -> Option<Arc<Process>> {
         let missed_least = match lack {
-            Lack::Places => self.warm.oldest(),
-            Lack::Memory => self.warm.largest(),
+            SlotShortage::Places => self.warm.oldest(),
+            SlotShortage::Memory => self.warm.largest(),
         };
         let process = Arc::clone(missed_least?);
         self.warm.remove(&process).map(|warm| warm.process)

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Spent, Start, Tier};
+use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Spent, Start, Tier};
 
 /// The host's side of a running call. There is one value per call, which holds the call's grants.
 pub trait OpHost: Send + Sync {
@@ -14,12 +14,12 @@ pub trait OpHost: Send + Sync {
     fn placed(&self) {}
     /// Called when the input is valid and the handler starts, only for calls that were
     /// [announced](Start::announced). Must not block.
-    fn begun(&self) {}
+    fn started(&self) {}
     /// Receives a log line, already counted and cut to the limits. Must not block.
     fn log(&self, line: LogLine);
     /// Receives a progress message for the caller, already counted and cut to the limits. Must not
     /// block.
-    fn progress(&self, said: Said);
+    fn progress(&self, said: ProgressMessage);
     /// Receives processor time that the call used since the last report: the start and load of a
     /// worker if none was ready, then the run. Also called if the call's future is dropped.
     fn used(&self, cpu: Duration);
@@ -49,7 +49,7 @@ pub struct Job<'a> {
 
 /// The result of a call that ran to its end, whatever the end.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CompletedRun {
     /// How it ended.
     pub outcome: Outcome,
     /// Resources used. The host's own clocks replace the worker's claim where they differ.

@@ -29,18 +29,18 @@ impl Machine {
     /// version 2 are at the root or in `unified`, those of version 1 in a folder for each
     /// controller.
     fn within(self, root: &Path, own: &str) -> Self {
-        own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).fold(self, |left, (controllers, path)| {
+        own.lines().filter_map(|line| line.split_once(':')?.1.split_once(':')).fold(self, |remaining, (controllers, path)| {
             let least = |folders: &[&str], file, known| {
                 folders.iter().filter_map(|folder| least_of(&root.join(folder), path, file)).fold(known, u64::min)
             };
             match controllers {
                 "" => Self {
-                    memory_bytes: least(&["", "unified"], "memory.max", left.memory_bytes),
-                    tasks: least(&["", "unified"], "pids.max", left.tasks),
+                    memory_bytes: least(&["", "unified"], "memory.max", remaining.memory_bytes),
+                    tasks: least(&["", "unified"], "pids.max", remaining.tasks),
                 },
-                "memory" => Self { memory_bytes: least(&["memory"], "memory.limit_in_bytes", left.memory_bytes), ..left },
-                "pids" => Self { tasks: least(&["pids"], "pids.max", left.tasks), ..left },
-                _ => left,
+                "memory" => Self { memory_bytes: least(&["memory"], "memory.limit_in_bytes", remaining.memory_bytes), ..remaining },
+                "pids" => Self { tasks: least(&["pids"], "pids.max", remaining.tasks), ..remaining },
+                _ => remaining,
             }
         })
     }

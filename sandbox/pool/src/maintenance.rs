@@ -10,15 +10,15 @@ use tokio::{runtime::Handle, time::MissedTickBehavior};
 use tollhouse_protocol::{Isolation, Tier};
 
 use crate::{
-    alarm::{Alarm, Round},
-    checkout::Wanted,
+    checkout::WorkerRequest,
     config::PoolConfig,
     core::Core,
+    cpu_turns::Turns,
     error::PoolError,
     process::Process,
     status::count,
-    turns::Turns,
-    watchdog::Look,
+    watchdog::WatchdogFinding,
+    watchdog_alarm::{Alarm, WatchdogTick},
 };
 
 /// Interval between two maintenance rounds.
@@ -39,7 +39,7 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
     if !worker.is_file() {
         return Err(PoolError::Spawn(format!("{} is not a file", config.worker.display())));
     }
-    let (users, processes) = (config.users.most(), config.max_processes);
+    let (users, processes) = (config.users.max(), config.max_processes);
     if users < processes {
         return Err(PoolError::FewUsers { users, processes });
     }
@@ -55,7 +55,7 @@ pub(crate) fn start(config: PoolConfig) -> Result<Arc<Core>, PoolError> {
 /// Runs the watchdog. It has its own thread, so that a busy runtime does not delay it.
 fn watch(alarm: &Alarm, core: &Weak<Core>) {
     let mut turns = Turns::of_this_machine();
-    alarm.ring(|round| Some(core.upgrade()?.look_at_everyone(round, &mut turns)));
+    alarm.ring(|round| Some(core.upgrade()?.inspect_all(round, &mut turns)));
 }
 
 async fn maintain(core: Weak<Core>) {
@@ -76,7 +76,7 @@ impl Core {
         // From here on, a process that starts is ended at once.
         self.idle().closed = true;
         self.stopped.cancel();
-        self.everyone().iter().for_each(|process| self.discard(process));
+        self.everyone().iter().for_each(|process| self.kill_process(process));
         self.idle().clear();
         self.tasks.close();
         self.tasks.wait().await;
@@ -91,17 +91,17 @@ impl Core {
     }
 
     /// Looks once at every process. Returns the time until the next look.
-    fn look_at_everyone(&self, round: Round, turns: &mut Turns) -> Duration {
+    fn inspect_all(&self, round: WatchdogTick, turns: &mut Turns) -> Duration {
         let (everyone, mut soonest) = (self.everyone(), Duration::MAX);
         for process in &everyone {
             match process.link.meter.look(process.pid, round, self.config.kill_grace) {
-                Look::Free => {}
-                Look::Well { own_bytes, next } => {
-                    own_bytes.into_iter().for_each(|bytes| process.note_own_bytes(bytes));
+                WatchdogFinding::Free => {}
+                WatchdogFinding::Well { own_bytes, next } => {
+                    own_bytes.into_iter().for_each(|bytes| process.record_own_bytes(bytes));
                     soonest = soonest.min(next);
                 }
-                Look::Dead => process.end(),
-                Look::Over(reason) => {
+                WatchdogFinding::Dead => process.end(),
+                WatchdogFinding::Over(reason) => {
                     // Counted before the call learns of the end, because its caller may read the counters next.
                     count(&self.counters.kills);
                     process.end();
@@ -109,7 +109,7 @@ impl Core {
                 }
             }
         }
-        if round == Round::Tick {
+        if round == WatchdogTick::Tick {
             turns.tick(everyone.iter().map(|process| (process.pid, &process.link.meter)));
         }
         soonest
@@ -117,7 +117,7 @@ impl Core {
 
     /// Ends workers that were idle for long, and replaces those that are due.
     fn maintain(self: &Arc<Self>) {
-        self.scheduler.forget_absent();
+        self.scheduler.prune_idle();
         self.sweep_idle();
         for process in self.everyone() {
             process.measure();
@@ -127,8 +127,8 @@ impl Core {
             }
         }
         // Running processes may have grown.
-        self.make_room();
-        self.make_room_for_spares();
+        self.evict_one();
+        self.evict_for_spares();
         self.refill();
     }
 
@@ -140,7 +140,7 @@ impl Core {
             idle.sweep(|warm| warm.since.elapsed() >= self.config.max_idle_time, |spare| unused.contains(&spare.tier))
         };
         (0..faults).for_each(|_| count(&self.counters.idle_faults));
-        swept.iter().for_each(|process| self.discard(process));
+        swept.iter().for_each(|process| self.kill_process(process));
     }
 
     /// Returns whether a worker must be replaced because of its age, calls or memory.
@@ -168,7 +168,7 @@ fn is_leak(first: u64, now: u64, max_growth: u64) -> bool {
 /// Prepares a worker that replaces `old`, then retires the old one.
 async fn replace(core: Arc<Core>, old: Arc<Process>) {
     let Some(holding) = old.loaded.get() else { return };
-    match core.lease_loaded(Wanted::of(holding, old.tier), &|_| ()).await {
+    match core.lease_loaded(WorkerRequest::of(holding, old.tier), &|_| ()).await {
         // Retired meanwhile: it needs no replacement.
         Ok(_) if old.is_retired() => {}
         Ok((fresh, clean)) => {

@@ -17,7 +17,7 @@ impl PidNamespace {
     /// The error of the system, if a thread that has switched namespaces could not switch back.
     pub(crate) fn own() -> io::Result<Self> {
         let own = Self(File::open("/proc/self/ns/pid")?);
-        own.come_back()?;
+        own.rejoin()?;
         Ok(own)
     }
 
@@ -29,15 +29,15 @@ impl PidNamespace {
     ///
     /// Those of `start`, and the system's error if switching back fails.
     pub(crate) fn outside<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let left = begin();
+        let remaining = begin();
         let started = start();
-        if left.is_ok() {
-            self.come_back()?;
+        if remaining.is_ok() {
+            self.rejoin()?;
         }
         started
     }
 
-    fn come_back(&self) -> io::Result<()> {
+    fn rejoin(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::ProcessID))?)
     }
 }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn each_process_is_in_a_namespace_of_its_own_where_the_system_lets_it_and_the_next_one_here_again() {
+    fn each_process_has_its_own_namespace_where_the_system_allows_it() {
         let Ok(own) = PidNamespace::own() else { return };
         // It ends with this process at the latest.
         let start = || Command::new("/bin/cat").stdin(Stdio::piped()).spawn();

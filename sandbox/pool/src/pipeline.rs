@@ -47,7 +47,7 @@ const FALL: u64 = 8;
 #[derive(Debug)]
 pub(crate) struct Pipeline<T> {
     /// Maximum number of waiting calls.
-    most: usize,
+    max: usize,
     /// Maximum processor time of all waiting calls, in microseconds.
     time_us: u64,
     state: Mutex<State<T>>,
@@ -78,10 +78,10 @@ pub(crate) struct Next<T> {
 }
 
 impl<T> Pipeline<T> {
-    /// Creates a pipeline for at most `most` calls that take at most `time` together.
-    pub(crate) fn new(most: usize, time: Duration) -> Self {
+    /// Creates a pipeline for at most `max` calls that take at most `time` together.
+    pub(crate) fn new(max: usize, time: Duration) -> Self {
         let state = State { open: false, cost_us: UNKNOWN_US, ahead: VecDeque::new(), rest: Vec::new() };
-        Self { most, time_us: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), state: Mutex::new(state), writing: Mutex::default() }
+        Self { max, time_us: u64::try_from(time.as_micros()).unwrap_or(u64::MAX), state: Mutex::new(state), writing: Mutex::default() }
     }
 
     /// Permits sending calls ahead. The worker's current call must have been written completely.
@@ -92,7 +92,7 @@ impl<T> Pipeline<T> {
 
     /// Returns how many calls may be sent ahead now.
     pub(crate) fn room(&self) -> usize {
-        self.room_in(&self.lock())
+        self.capacity_in(&self.lock())
     }
 
     /// Stops sending calls ahead, because the running call uses an op or waits. The unwritten rest
@@ -113,7 +113,7 @@ impl<T> Pipeline<T> {
 
     /// Returns whether calls may be sent ahead once this worker runs one.
     pub(crate) fn is_brief(&self) -> bool {
-        self.most > 0 && self.lock().cost_us <= self.time_us
+        self.max > 0 && self.lock().cost_us <= self.time_us
     }
 
     /// Returns the number of calls that wait for their turn.
@@ -151,7 +151,7 @@ impl<T> Pipeline<T> {
         let (turn, waiting) = oneshot::channel();
         {
             let mut state = self.lock();
-            if self.room_in(&state) == 0 {
+            if self.capacity_in(&state) == 0 {
                 return None;
             }
             // Before writing, because the answer may arrive before `try_write` returns.
@@ -167,8 +167,8 @@ impl<T> Pipeline<T> {
         Some(waiting)
     }
 
-    fn room_in(&self, state: &State<T>) -> usize {
-        let bearable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.most);
+    fn capacity_in(&self, state: &State<T>) -> usize {
+        let bearable = usize::try_from(self.time_us / state.cost_us.max(1)).unwrap_or(usize::MAX).min(self.max);
         if state.open { bearable.saturating_sub(state.ahead.len()) } else { 0 }
     }
 

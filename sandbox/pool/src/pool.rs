@@ -6,15 +6,15 @@ use tollhouse_fair::HOST;
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome, Tier};
 
 use crate::{
-    ahead::Ready,
-    checkout::{Starting, Wanted},
+    checkout::{StartingWorker, WorkerRequest},
     config::PoolConfig,
     core::Core,
     error::PoolError,
-    exchange::Asked,
-    job::{Job, OpHost, Ran},
+    exchange::ExchangeParams,
+    job::{CompletedRun, Job, OpHost},
     maintenance,
-    scheduler::Ask,
+    scheduler::AdmissionRequest,
+    send_ahead::Ready,
     status::{Status, count},
 };
 
@@ -69,10 +69,10 @@ impl Pool {
         // All checks of an owner share one endpoint name, so endless code delays only that owner's
         // uploads, whatever their names.
         let endpoint = &format!("{owner}/publishing");
-        let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
+        let ask = AdmissionRequest { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank(owner, tier).await?;
-        let starting = Starting::new(lease.process(), used);
+        let starting = StartingWorker::new(lease.process(), used);
         let loaded = lease.load(bundle, &limits).await;
         drop(starting);
         let loaded = match loaded {
@@ -90,22 +90,22 @@ impl Pool {
     /// # Errors
     ///
     /// [`PoolError`] means that the handler did not run, and a retry is safe. Faults of the handler
-    /// are in [`Ran::outcome`].
-    pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<Ran, PoolError> {
+    /// are in [`CompletedRun::outcome`].
+    pub async fn run(&self, job: Job<'_>, host: &dyn OpHost) -> Result<CompletedRun, PoolError> {
         let core = &self.core;
         let Job { bundle, owner, endpoint, caller, by_owner, isolation, tier, concurrency, start } = job;
-        let (ask, limits, work) = (Ask { owner, endpoint, caller, concurrency }, start.limits, start.work);
-        let wanted = Wanted { bundle, owner, endpoint, limits: &limits, isolation, tier };
-        let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
+        let (ask, limits, work) = (AdmissionRequest { owner, endpoint, caller, concurrency }, start.limits, start.work);
+        let requested = WorkerRequest { bundle, owner, endpoint, limits: &limits, isolation, tier };
+        let Ready { lease, mut permit, begin } = core.ready(requested, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {
             let (mut lease, cold) = match lease {
                 Some(lease) => (lease, false),
-                None => core.lease(wanted, &|cpu| host.used(cpu)).await?,
+                None => core.lease(requested, &|cpu| host.used(cpu)).await?,
             };
-            let asked = Asked { limits: &limits, work, account: core.flow.account(owner) };
+            let request = ExchangeParams { limits: &limits, work, account: core.flow.account(owner) };
             host.placed();
-            let ended = lease.drive(asked, begin, host, &mut permit).await;
+            let ended = lease.drive(request, begin, host, &mut permit).await;
             Ok((lease, cold, ended))
         };
         let ran = ran.await;
@@ -120,7 +120,7 @@ impl Pool {
             (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),
             (Some(_), Isolation::Fresh) | (None, _) => drop((lease, permit)),
         }
-        Ok(Ran { outcome: ended.outcome, spent: ended.spent, cold })
+        Ok(CompletedRun { outcome: ended.outcome, spent: ended.spent, cold })
     }
 
     /// Ends the workers that hold `version` for `endpoint`: idle ones now, busy ones after their

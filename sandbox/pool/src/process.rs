@@ -21,8 +21,8 @@ use crate::{
     config::PoolConfig,
     error::PoolError,
     pipeline::Pipeline,
-    places::Place,
-    reaper::{Adopted, Exit},
+    process_slots::ProcessSlot,
+    reaper::{ProcessExit, ProcessGuard},
     usage::{Resident, Usage},
     watchdog::Meter,
     wire::Buffers,
@@ -42,14 +42,14 @@ pub(crate) struct Process {
     pub(crate) tier: Tier,
     pub(crate) link: Link,
     pub(crate) born: Instant,
-    child: Mutex<Adopted>,
+    child: Mutex<ProcessGuard>,
     /// Its place, until the system has removed the process.
-    place: Weak<Place>,
+    slot: Weak<ProcessSlot>,
     /// How it ended, once determined. Determined only once, even if several tasks ask.
-    exited: OnceCell<Option<Exit>>,
+    exited: OnceCell<Option<ProcessExit>>,
     jail: OnceLock<JailReport>,
     /// Its code, once loaded.
-    pub(crate) loaded: OnceLock<Holding>,
+    pub(crate) loaded: OnceLock<LoadedCode>,
     pub(crate) calls: AtomicU64,
     /// Its private memory at the first measurement after a call, in bytes; 0 before.
     pub(crate) first_own_bytes: AtomicU64,
@@ -80,7 +80,7 @@ pub(crate) struct Handover {
 
 /// The code in a worker, and its endpoint.
 #[derive(Debug, Clone)]
-pub(crate) struct Holding {
+pub(crate) struct LoadedCode {
     pub(crate) bundle: Arc<Bundle>,
     pub(crate) owner: Box<str>,
     pub(crate) endpoint: Box<str>,
@@ -88,7 +88,7 @@ pub(crate) struct Holding {
     pub(crate) isolation: Isolation,
 }
 
-impl Holding {
+impl LoadedCode {
     /// Returns whether a worker with this code may serve a call of `endpoint` with this bundle and
     /// these limits. Another endpoint with the same code gets its own process.
     pub(crate) fn serves(&self, endpoint: &str, bundle: &Arc<Bundle>, limits: &Limits) -> bool {
@@ -102,14 +102,14 @@ impl Holding {
 impl Process {
     /// Wraps a process that has just started. Call [`wait_until_ready`](Self::wait_until_ready)
     /// before use.
-    pub(crate) fn new(pid: u32, tier: Tier, (child, place): (Adopted, Weak<Place>), link: Link) -> Self {
+    pub(crate) fn new(pid: u32, tier: Tier, (child, slot): (ProcessGuard, Weak<ProcessSlot>), link: Link) -> Self {
         Self {
             pid,
             tier,
             link,
             born: Instant::now(),
             child: Mutex::new(child),
-            place,
+            slot,
             exited: OnceCell::new(),
             jail: OnceLock::new(),
             loaded: OnceLock::new(),
@@ -126,15 +126,15 @@ impl Process {
     /// # Errors
     ///
     /// [`PoolError::Spawn`] if the worker ends, sends anything else, or takes longer than
-    /// [`PoolConfig::boot_patience`].
+    /// [`PoolConfig::boot_timeout`].
     pub(crate) async fn wait_until_ready(&self, config: &PoolConfig) -> Result<(), PoolError> {
-        let unfit = |why: &str| PoolError::Spawn(why.into());
+        let unfit = |reason: &str| PoolError::Spawn(reason.into());
         let mut buffers = Buffers::default();
-        let first = timeout(config.boot_patience, first_message(&self.link.stream, &mut buffers)).await;
+        let first = timeout(config.boot_timeout, first_message(&self.link.stream, &mut buffers)).await;
         let jail = match first {
             Ok(Some(ToHost::Ready { mut jail })) if buffers.are_empty() => {
-                let place = self.place.upgrade();
-                place.as_deref().and_then(Place::bounds).into_iter().for_each(|bounds| bounds.tell(&mut jail));
+                let slot = self.slot.upgrade();
+                slot.as_deref().and_then(ProcessSlot::bounds).into_iter().for_each(|bounds| bounds.report(&mut jail));
                 jail
             }
             Ok(_) => {
@@ -144,9 +144,9 @@ impl Process {
             Err(_) => return Err(unfit("worker was not ready in time")),
         };
         if let Some(layer) = config.strict.iter().find(|layer| !jail.in_force.contains(layer)) {
-            let why = jail.refused.iter().find(|refused| refused.layer == *layer);
-            let why = why.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
-            return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {why}")));
+            let reason = jail.refused.iter().find(|refused| refused.layer == *layer);
+            let reason = reason.map_or_else(|| format!("{layer}, which is not of its tier"), ToString::to_string);
+            return Err(unfit(&format!("its jail is to have every layer that is named, and lacks {reason}")));
         }
         // A process that cannot be watched is not leased.
         Usage::of(self.pid).map_err(|_| unfit("the worker's entry in /proc cannot be read"))?;
@@ -167,17 +167,17 @@ impl Process {
     }
 
     /// Returns whether the process was ended from outside.
-    pub(crate) async fn was_killed_from_outside(&self) -> bool {
-        self.exit().await.is_some_and(Exit::is_from_outside)
+    pub(crate) async fn was_killed_externally(&self) -> bool {
+        self.exit().await.is_some_and(ProcessExit::is_external)
     }
 
     /// Returns why a worker ended without saying so, from its exit status and the limits that were
     /// in force.
     pub(crate) async fn last_reason(&self, limits: &Limits) -> StopReason {
         match self.exit().await {
-            Some(Exit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
-            Some(Exit::OutOfMemory) => StopReason::Memory { limit_bytes: limits.rss_bytes },
-            Some(Exit::Signal(signal)) => {
+            Some(ProcessExit::Status(status)) => StopReason::of_exit_status(status, limits).unwrap_or(StopReason::Crashed),
+            Some(ProcessExit::OutOfMemory) => StopReason::Memory { limit_bytes: limits.rss_bytes },
+            Some(ProcessExit::Signal(signal)) => {
                 tracing::warn!(signal, "worker was ended by a signal");
                 StopReason::Crashed
             }
@@ -187,7 +187,7 @@ impl Process {
 
     /// Returns how the process ended. Called at the end of its stream, which the system closes
     /// before the process exits.
-    async fn exit(&self) -> Option<Exit> {
+    async fn exit(&self) -> Option<ProcessExit> {
         let exit = || self.child.lock().unwrap_or_else(PoisonError::into_inner).exit();
         let ended = async {
             // A long computation was slowed, and the process must release its memory before it
@@ -207,9 +207,9 @@ impl Process {
     }
 
     /// Limits the memory of the process as `limits` say. Ends the process if that fails.
-    pub(crate) fn hold_to(&self, limits: &Limits) {
-        let place = self.place.upgrade();
-        let held = place.as_deref().and_then(Place::bounds).map_or(Ok(()), |bounds| bounds.hold_to(limits.rss_bytes));
+    pub(crate) fn limit_to(&self, limits: &Limits) {
+        let slot = self.slot.upgrade();
+        let held = slot.as_deref().and_then(ProcessSlot::bounds).map_or(Ok(()), |bounds| bounds.limit_to(limits.rss_bytes));
         if let Err(error) = held {
             tracing::warn!(%error, "a worker's memory could not be bounded");
             self.end();
@@ -218,7 +218,7 @@ impl Process {
 
     /// Returns its private memory at the last measurement, in bytes.
     pub(crate) fn own_bytes(&self) -> u64 {
-        self.place.upgrade().map_or(0, |place| place.bytes())
+        self.slot.upgrade().map_or(0, |slot| slot.bytes())
     }
 
     /// Number of measurements after each use, because an idle worker collects garbage. Less than
@@ -235,14 +235,14 @@ impl Process {
             && let Ok(Resident { own_bytes, .. }) = Resident::of(self.pid)
         {
             self.measured.store((measured + 1).min(served + Self::MEASURES), Ordering::Relaxed);
-            self.note_own_bytes(own_bytes);
+            self.record_own_bytes(own_bytes);
         }
     }
 
     /// Records its private memory, in bytes.
-    pub(crate) fn note_own_bytes(&self, bytes: u64) {
-        if let Some(place) = self.place.upgrade() {
-            place.note(bytes);
+    pub(crate) fn record_own_bytes(&self, bytes: u64) {
+        if let Some(slot) = self.slot.upgrade() {
+            slot.note(bytes);
         }
     }
 
@@ -280,41 +280,41 @@ async fn first_message(stream: &UnixStream, buffers: &mut Buffers) -> Option<ToH
 #[cfg(test)]
 impl Process {
     /// Returns an idle process that takes two calls ahead, with the worker's end of its socket.
-    pub(crate) fn stand_in() -> (Arc<Self>, UnixStream) {
-        Self::stand_in_that("exec sleep 600")
+    pub(crate) fn standin() -> (Arc<Self>, UnixStream) {
+        Self::standin_that("exec sleep 600")
     }
 
-    /// Returns a [stand-in](Self::stand_in) with a process that runs `script`.
-    pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
-        Self::stand_in_with(script, Tier::Jit, Self::place_to_stand_in())
+    /// Returns a [stand-in](Self::standin) with a process that runs `script`.
+    pub(crate) fn standin_that(script: &str) -> (Arc<Self>, UnixStream) {
+        Self::standin_with(script, Tier::Jit, Self::standin_slot())
     }
 
-    /// Returns a [stand-in](Self::stand_in) with a process in this place.
-    pub(crate) fn stand_in_at(place: Arc<Place>) -> (Arc<Self>, UnixStream) {
-        Self::stand_in_with("exec sleep 600", Tier::Jit, place)
+    /// Returns a [stand-in](Self::standin) with a process in this place.
+    pub(crate) fn standin_at(slot: Arc<ProcessSlot>) -> (Arc<Self>, UnixStream) {
+        Self::standin_with("exec sleep 600", Tier::Jit, slot)
     }
 
-    /// Returns a [stand-in](Self::stand_in) with a process of this tier.
-    pub(crate) fn stand_in_of(tier: Tier) -> (Arc<Self>, UnixStream) {
-        Self::stand_in_with("exec sleep 600", tier, Self::place_to_stand_in())
+    /// Returns a [stand-in](Self::standin) with a process of this tier.
+    pub(crate) fn standin_of(tier: Tier) -> (Arc<Self>, UnixStream) {
+        Self::standin_with("exec sleep 600", tier, Self::standin_slot())
     }
 
-    fn place_to_stand_in() -> Arc<Place> {
-        crate::places::Places::new(1, 0, Default::default()).take().unwrap()
+    fn standin_slot() -> Arc<ProcessSlot> {
+        crate::process_slots::ProcessSlots::new(1, 0, Default::default()).take().unwrap()
     }
 
     #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
-    fn stand_in_with(script: &str, tier: Tier, place: Arc<Place>) -> (Arc<Self>, UnixStream) {
+    fn standin_with(script: &str, tier: Tier, slot: Arc<ProcessSlot>) -> (Arc<Self>, UnixStream) {
         let child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
-        let (pid, weak) = (child.id(), Arc::downgrade(&place));
-        let child = crate::reaper::Reaper::start().unwrap().adopt(rustix::process::Pid::from_child(&child), place);
+        let (pid, weak) = (child.id(), Arc::downgrade(&slot));
+        let child = crate::reaper::Reaper::start().unwrap().adopt(rustix::process::Pid::from_child(&child), slot);
         let (stream, theirs) = UnixStream::pair().unwrap();
         let pipeline = Pipeline::new(2, std::time::Duration::MAX);
         (Arc::new(Self::new(pid, tier, (child, weak), Link { stream, pipeline, meter: Meter::new(Arc::default()) })), theirs)
     }
 
     /// Waits until it has exited.
-    pub(crate) async fn until_gone(&self) {
+    pub(crate) async fn wait_for_exit(&self) {
         while self.child.lock().unwrap().exit().is_none() {
             tokio::task::yield_now().await;
         }
@@ -322,9 +322,9 @@ impl Process {
 }
 
 #[cfg(test)]
-impl Holding {
+impl LoadedCode {
     /// Returns code that does nothing.
-    pub(crate) fn stand_in(endpoint: &str) -> Self {
+    pub(crate) fn standin(endpoint: &str) -> Self {
         let schemas = tollhouse_protocol::Schemas::default();
         let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas };
         Self {
@@ -341,13 +341,13 @@ impl Holding {
 mod tests {
     use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
-    use tollhouse_protocol::{JailLayer, Refused, Schemas, frame};
+    use tollhouse_protocol::{JailLayer, LayerRefusal, Schemas, frame};
 
     use super::*;
 
     #[test]
     fn code_serves_calls_of_its_endpoint_version_schemas_and_memory_alone() {
-        let holding = Holding::stand_in("x");
+        let holding = LoadedCode::standin("x");
         let (bundle, limits) = (&holding.bundle, holding.limits);
         let another = |version: &str, input: Option<&str>| {
             let schemas = Schemas { input: input.map(|schema| schema.as_bytes().to_vec().into()), ..Schemas::default() };
@@ -372,31 +372,31 @@ mod tests {
             ("kill -9 $$", StopReason::Crashed),
             ("exec sleep 600", StopReason::Crashed),
         ] {
-            let (process, _theirs) = Process::stand_in_that(script);
+            let (process, _theirs) = Process::standin_that(script);
             if !script.contains("sleep") {
-                process.until_gone().await;
+                process.wait_for_exit().await;
             }
             assert_eq!(process.last_reason(&limits).await, reason, "{script}");
         }
-        let (process, _theirs) = Process::stand_in_that("exec sleep 600");
+        let (process, _theirs) = Process::standin_that("exec sleep 600");
         process.end();
         assert_eq!(process.last_reason(&limits).await, StopReason::Crashed, "it was ended here");
     }
 
     #[tokio::test]
     async fn end_of_a_worker_is_waited_for_unless_it_was_ended_here() {
-        let (process, _theirs) = Process::stand_in();
-        assert_eq!(process.was_killed_from_outside().now_or_never(), None);
+        let (process, _theirs) = Process::standin();
+        assert_eq!(process.was_killed_externally().now_or_never(), None);
         process.end();
-        assert_eq!(process.was_killed_from_outside().now_or_never(), Some(false));
+        assert_eq!(process.was_killed_externally().now_or_never(), Some(false));
     }
 
     #[tokio::test]
     async fn worker_is_measured_while_it_serves_and_for_a_while_after() {
-        let (process, _theirs) = Process::stand_in();
+        let (process, _theirs) = Process::standin();
         let measured = |times: usize| -> Vec<bool> {
             let look = |_| {
-                process.note_own_bytes(u64::MAX);
+                process.record_own_bytes(u64::MAX);
                 process.measure();
                 process.own_bytes() < u64::MAX
             };
@@ -416,31 +416,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn worker_is_ready_when_it_says_so_and_nothing_else() {
-        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![Refused { layer: JailLayer::Landlock, errno: 95 }] };
+    async fn worker_is_ready_when_it_reports_it_and_nothing_else() {
+        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 95 }] };
         let ready = ToHost::Ready { jail: jail.clone() };
-        for (says, fits) in
+        for (text, fits) in
             [(vec![ready.clone()], true), (vec![ready.clone(), ToHost::Begun], false), (vec![ToHost::Begun], false), (vec![], false)]
         {
-            let (process, mut theirs) = Process::stand_in();
+            let (process, mut theirs) = Process::standin();
             let mut bytes = Vec::new();
-            says.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
+            text.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
             theirs.write_all(&bytes).await.unwrap();
             theirs.shutdown().await.unwrap();
-            assert_eq!(process.wait_until_ready(&PoolConfig::new("")).await.is_ok(), fits, "{says:?}");
+            assert_eq!(process.wait_until_ready(&PoolConfig::new("")).await.is_ok(), fits, "{text:?}");
             assert_eq!(process.jail(), fits.then_some(&jail));
         }
     }
 
     #[tokio::test]
     async fn worker_that_lacks_a_layer_that_is_named_is_not_ready() {
-        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![Refused { layer: JailLayer::Landlock, errno: 1 }] };
+        let jail = JailReport { in_force: vec![JailLayer::Seccomp], refused: vec![LayerRefusal { layer: JailLayer::Landlock, errno: 1 }] };
         for (strict, lacks) in [
             (vec![JailLayer::Seccomp], None),
             (vec![JailLayer::Seccomp, JailLayer::Landlock], Some("landlock: Operation not permitted")),
             (vec![JailLayer::OwnUser], Some("own_user")),
         ] {
-            let (process, mut theirs) = Process::stand_in();
+            let (process, mut theirs) = Process::standin();
             let mut bytes = Vec::new();
             frame::encode(&ToHost::Ready { jail: jail.clone() }, &mut bytes).unwrap();
             theirs.write_all(&bytes).await.unwrap();

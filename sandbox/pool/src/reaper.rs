@@ -12,7 +12,7 @@ use rustix::{
 };
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
-use crate::{groups::Bounds, places::Place};
+use crate::{cgroups::GroupLimits, process_slots::ProcessSlot};
 
 /// Signals that a process gets from outside: from the kernel when memory runs out, from an
 /// operator, or at the end of a session.
@@ -22,13 +22,13 @@ const SENT: [Signal; 5] = [Signal::KILL, Signal::TERM, Signal::INT, Signal::HUP,
 /// dropped and the last process is gone.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    ended: mpsc::Sender<Ended>,
+    ended: mpsc::Sender<KilledProcess>,
     /// Processes that have started and are not reaped yet.
     unreaped: TaskTracker,
 }
 
 /// A killed process. Its token and place are dropped when the process is gone from the system.
-type Ended = (Pid, TaskTrackerToken, Arc<Place>);
+type KilledProcess = (Pid, TaskTrackerToken, Arc<ProcessSlot>);
 
 impl Reaper {
     /// Starts the reaper thread.
@@ -37,12 +37,12 @@ impl Reaper {
     ///
     /// The error of the system if it cannot start a thread.
     pub(crate) fn start() -> io::Result<Self> {
-        let (ended, queue) = mpsc::channel::<Ended>();
+        let (ended, queue) = mpsc::channel::<KilledProcess>();
         let reap = move || {
-            for (child, token, place) in queue {
+            for (child, token, slot) in queue {
                 wait_for(child);
                 // The place goes first, so that it is free once all processes are gone.
-                drop(place);
+                drop(slot);
                 drop(token);
             }
         };
@@ -55,9 +55,9 @@ impl Reaper {
     }
 
     /// Takes charge of a child that has just started in this place.
-    pub(crate) fn adopt(&self, child: Pid, place: Arc<Place>) -> Adopted {
-        let running = Some((child, self.unreaped.token(), place));
-        Adopted { running, exited: None, ended: self.ended.clone() }
+    pub(crate) fn adopt(&self, child: Pid, slot: Arc<ProcessSlot>) -> ProcessGuard {
+        let running = Some((child, self.unreaped.token(), slot));
+        ProcessGuard { running, exited: None, ended: self.ended.clone() }
     }
 
     /// Waits until every ended process is gone from the system.
@@ -68,7 +68,7 @@ impl Reaper {
 
 /// How a process ended before this host ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ProcessExit {
     /// With this exit status.
     Status(i32),
     /// By this signal.
@@ -77,7 +77,7 @@ pub(crate) enum Exit {
     OutOfMemory,
 }
 
-impl fmt::Display for Exit {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Status(status) => write!(f, "with status {status}"),
@@ -87,30 +87,30 @@ impl fmt::Display for Exit {
     }
 }
 
-impl Exit {
+impl ProcessExit {
     /// Returns whether the signal was sent from outside, and not caused by the process.
-    pub(crate) fn is_from_outside(self) -> bool {
+    pub(crate) fn is_external(self) -> bool {
         matches!(self, Self::Signal(signal) if SENT.iter().any(|sent| sent.as_raw() == signal))
     }
 }
 
 /// A process that has not been reaped. Dropping it kills the process.
 #[derive(Debug)]
-pub(crate) struct Adopted {
-    running: Option<Ended>,
+pub(crate) struct ProcessGuard {
+    running: Option<KilledProcess>,
     /// How it had ended before `end` was called.
-    exited: Option<Exit>,
-    ended: mpsc::Sender<Ended>,
+    exited: Option<ProcessExit>,
+    ended: mpsc::Sender<KilledProcess>,
 }
 
-impl Adopted {
+impl ProcessGuard {
     /// Kills the process, once.
     pub(crate) fn end(&mut self) {
         self.exited = self.exit();
-        if let Some((child, token, place)) = self.running.take() {
+        if let Some((child, token, slot)) = self.running.take() {
             kill(child);
-            place.leave();
-            if let Err(mpsc::SendError((child, ..))) = self.ended.send((child, token, place)) {
+            slot.leave();
+            if let Err(mpsc::SendError((child, ..))) = self.ended.send((child, token, slot)) {
                 wait_for(child);
             }
         }
@@ -123,13 +123,13 @@ impl Adopted {
 
     /// Returns how the process ended on its own, or `None` if it has not. The process stays
     /// unreaped, so its id remains its own.
-    pub(crate) fn exit(&self) -> Option<Exit> {
-        let Some((child, _, place)) = &self.running else { return self.exited };
+    pub(crate) fn exit(&self) -> Option<ProcessExit> {
+        let Some((child, _, slot)) = &self.running else { return self.exited };
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(*child), options).ok()??;
-        let exit = status.exit_status().map(Exit::Status).or_else(|| status.terminating_signal().map(Exit::Signal))?;
-        let is_killed = exit == Exit::Signal(Signal::KILL.as_raw());
-        Some(if is_killed && place.bounds().is_some_and(Bounds::ran_out) { Exit::OutOfMemory } else { exit })
+        let exit = status.exit_status().map(ProcessExit::Status).or_else(|| status.terminating_signal().map(ProcessExit::Signal))?;
+        let is_killed = exit == ProcessExit::Signal(Signal::KILL.as_raw());
+        Some(if is_killed && slot.bounds().is_some_and(GroupLimits::ran_out) { ProcessExit::OutOfMemory } else { exit })
     }
 }
 
@@ -143,7 +143,7 @@ fn wait_for(child: Pid) {
     while matches!(waitid(WaitId::Pid(child), WaitIdOptions::EXITED), Err(Errno::INTR)) {}
 }
 
-impl Drop for Adopted {
+impl Drop for ProcessGuard {
     fn drop(&mut self) {
         self.end();
     }
@@ -156,17 +156,17 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::places::Places;
+    use crate::process_slots::ProcessSlots;
 
     #[test]
     fn a_process_says_how_it_ended_and_whether_that_came_from_outside() {
-        let (reaper, place) = (Reaper::start().unwrap(), || Places::new(1, 0, Default::default()).take().unwrap());
-        let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), place());
+        let (reaper, slot) = (Reaper::start().unwrap(), || ProcessSlots::new(1, 0, Default::default()).take().unwrap());
+        let start = |command: &mut Command| reaper.adopt(Pid::from_child(&command.spawn().unwrap()), slot());
         let cases = [
-            ("exit 72", Exit::Status(72), false),
-            ("kill -SEGV $$", Exit::Signal(11), false),
-            ("kill -KILL $$", Exit::Signal(9), true),
-            ("kill $$", Exit::Signal(15), true),
+            ("exit 72", ProcessExit::Status(72), false),
+            ("kill -SEGV $$", ProcessExit::Signal(11), false),
+            ("kill -KILL $$", ProcessExit::Signal(9), true),
+            ("kill $$", ProcessExit::Signal(15), true),
         ];
         for (does, exit, from_outside) in cases {
             let mut adopted = start(Command::new("/bin/sh").args(["-c", does]));
@@ -174,7 +174,7 @@ mod tests {
                 thread::yield_now();
             }
             assert_eq!((adopted.exit(), adopted.is_live()), (Some(exit), true), "{does}: to look changes nothing");
-            assert_eq!(exit.is_from_outside(), from_outside, "{does}");
+            assert_eq!(exit.is_external(), from_outside, "{does}");
             adopted.end();
             assert_eq!(adopted.exit(), Some(exit), "{does}: it is known of one that was waited for");
         }
@@ -185,23 +185,23 @@ mod tests {
 
     #[tokio::test]
     async fn process_has_its_place_until_it_is_waited_for() {
-        let (reaper, places) = (Reaper::start().unwrap(), Places::new(1, 0, Default::default()));
+        let (reaper, slots) = (Reaper::start().unwrap(), ProcessSlots::new(1, 0, Default::default()));
         #[expect(clippy::zombie_processes, reason = "the reaper waits for it")]
         let sleeper = || {
             let child = Command::new("/bin/sleep").arg("600").spawn().unwrap();
-            reaper.adopt(Pid::from_child(&child), places.take().unwrap())
+            reaper.adopt(Pid::from_child(&child), slots.take().unwrap())
         };
         let mut adopted = sleeper();
-        assert!(adopted.is_live() && places.taken() == 1);
+        assert!(adopted.is_live() && slots.taken() == 1);
         assert!(reaper.all_reaped().now_or_never().is_none());
         adopted.end();
         assert!(!adopted.is_live());
         adopted.end();
         reaper.all_reaped().await;
-        assert_eq!(places.taken(), 0);
+        assert_eq!(slots.taken(), 0);
         drop(adopted);
         drop(sleeper());
         reaper.all_reaped().await;
-        assert_eq!(places.taken(), 0, "nobody holds it");
+        assert_eq!(slots.taken(), 0, "nobody holds it");
     }
 }

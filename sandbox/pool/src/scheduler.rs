@@ -17,11 +17,11 @@
 //! maintains it, and [`Scheduler::wait`] relies on it to let a newcomer pass waiters that may not
 //! run.
 
-mod line;
 mod owners;
 mod permit;
 mod queue;
 mod rules;
+mod wait_queue;
 mod waiter;
 
 #[cfg(test)]
@@ -33,11 +33,11 @@ use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::{
     permit::Permit,
-    rules::{Ask, Occupancy, Rules},
+    rules::{AdmissionRequest, Occupancy, Rules},
 };
 use self::{
     queue::Shared,
-    waiter::{Granted, Turn},
+    waiter::{WaiterGrant, WaiterHandle},
 };
 use crate::{breaker::Cause, error::PoolError};
 
@@ -72,7 +72,7 @@ impl Scheduler {
 
     /// Takes over the permit that another call of the same owner and endpoint left behind (see
     /// [`Permit::hand_over`]).
-    pub(crate) fn take_over<'a>(&'a self, ask: Ask<'a>) -> Permit<'a> {
+    pub(crate) fn take_over<'a>(&'a self, ask: AdmissionRequest<'a>) -> Permit<'a> {
         Permit::taken_over(&self.0, ask)
     }
 
@@ -83,7 +83,7 @@ impl Scheduler {
     /// [`PoolError::Busy`] if the queue is full, the patience is over or the pool is shut down;
     /// [`PoolError::Held`] while the endpoint's breaker is open, [`PoolError::Slowed`] while it is
     /// open for the caller only.
-    pub(crate) async fn acquire<'a>(&'a self, ask: Ask<'a>) -> Result<Permit<'a>, PoolError> {
+    pub(crate) async fn acquire<'a>(&'a self, ask: AdmissionRequest<'a>) -> Result<Permit<'a>, PoolError> {
         match self.wait(ask, Ahead::Never, self.deadline()).await? {
             Admitted::Permit(permit) => Ok(permit),
             Admitted::Ahead => unreachable!("only those go ahead who may"),
@@ -92,7 +92,7 @@ impl Scheduler {
 
     /// Returns the deadline for a call that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.0.rules.patience
+        Instant::now() + self.0.rules.timeout
     }
 
     /// Waits for a running slot and a process, or for permission to be sent ahead without them.
@@ -100,24 +100,24 @@ impl Scheduler {
     /// # Errors
     ///
     /// The same as [`acquire`](Self::acquire).
-    pub(crate) async fn wait<'a>(&'a self, ask: Ask<'a>, ahead: Ahead, deadline: Instant) -> Result<Admitted<'a>, PoolError> {
+    pub(crate) async fn wait<'a>(&'a self, ask: AdmissionRequest<'a>, ahead: Ahead, deadline: Instant) -> Result<Admitted<'a>, PoolError> {
         let (shared, rules) = (&self.0, &self.0.rules);
         let turn = {
             let mut queue = shared.lock();
             queue.check_open(&ask, rules)?;
-            if ahead == Ahead::Now && queue.may_go_ahead(ask.endpoint) {
+            if ahead == Ahead::Now && queue.may_run_ahead(ask.endpoint) {
                 return Ok(Admitted::Ahead);
             }
             if queue.may_enter(rules, ask) {
                 queue.admit(ask);
                 return Ok(Admitted::Permit(Permit::running(shared, ask)));
             }
-            if !queue.make_place(rules, ask) {
+            if !queue.evict_for(rules, ask) {
                 return Err(self.busy());
             }
             queue.enqueue(ask, ahead != Ahead::Never)
         };
-        let mut waiting = Waiting { shared, ask, turn };
+        let mut waiting = QueueGuard { shared, ask, turn };
         match timeout_at(deadline, &mut waiting.turn.granted).await {
             Ok(Ok(granted)) => {
                 let admitted = waiting.into_admitted(granted);
@@ -142,11 +142,11 @@ impl Scheduler {
     /// the queue's lock and not by a separate tracker.
     pub(crate) async fn drained(&self) {
         loop {
-            let left = self.0.drained.notified();
+            let remaining = self.0.drained.notified();
             if self.occupancy().admitted == 0 {
                 return;
             }
-            left.await;
+            remaining.await;
         }
     }
 
@@ -161,37 +161,37 @@ impl Scheduler {
 
     /// Forgets owners and endpoints without calls. Called periodically: doing it at the end of each
     /// call would make the next call create them again.
-    pub(crate) fn forget_absent(&self) {
-        self.0.lock().forget_absent(&self.0.rules);
+    pub(crate) fn prune_idle(&self) {
+        self.0.lock().prune_idle(&self.0.rules);
     }
 
     fn busy(&self) -> PoolError {
-        PoolError::Busy { retry_after: self.0.rules.patience }
+        PoolError::Busy { retry_after: self.0.rules.timeout }
     }
 }
 
 /// A place in the queue. Dropping it leaves the queue, or returns what was granted meanwhile.
-struct Waiting<'a> {
+struct QueueGuard<'a> {
     shared: &'a Shared,
-    ask: Ask<'a>,
-    turn: Turn,
+    ask: AdmissionRequest<'a>,
+    turn: WaiterHandle,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> QueueGuard<'a> {
     /// Converts the grant. The waiter has left the queue, and nothing more arrives on `turn`.
-    fn into_admitted(self, granted: Granted) -> Admitted<'a> {
+    fn into_admitted(self, granted: WaiterGrant) -> Admitted<'a> {
         match granted {
-            Granted::Slot => Admitted::Permit(Permit::running(self.shared, self.ask)),
-            Granted::Ahead => Admitted::Ahead,
+            WaiterGrant::Slot => Admitted::Permit(Permit::running(self.shared, self.ask)),
+            WaiterGrant::Ahead => Admitted::Ahead,
         }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.dequeue(self.ask, self.turn.ticket);
-        if self.turn.granted.try_recv() == Ok(Granted::Slot) {
+        if self.turn.granted.try_recv() == Ok(WaiterGrant::Slot) {
             queue.pause(self.ask);
             queue.leave(self.ask);
         }

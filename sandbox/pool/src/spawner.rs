@@ -28,17 +28,17 @@ use tokio::{net::UnixStream, sync::oneshot, time::Instant};
 use tollhouse_protocol::Tier;
 
 use crate::{
-    alarm::Alarm,
+    cgroups::Groups,
     config::PoolConfig,
     error::PoolError,
-    groups::Groups,
     namespace::PidNamespace,
     pipeline::Pipeline,
-    places::{Place, Places},
     process::{Link, Process},
-    reaper::{Adopted, Reaper},
+    process_slots::{ProcessSlot, ProcessSlots},
+    reaper::{ProcessGuard, Reaper},
     watchdog::Meter,
-    zygote::{Census, Newborn, Terms, Zygote, Zygotes},
+    watchdog_alarm::Alarm,
+    zygote::{ForkedWorker, WorkerSpec, Zygote, ZygoteCounts, Zygotes},
 };
 
 /// Interval between two looks at the zygotes. Twice as long while workers are being started.
@@ -47,14 +47,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Starts processes. Its threads end with it.
 #[derive(Debug)]
 pub(crate) struct Spawner {
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<SpawnRequest>,
     reaper: Arc<Reaper>,
 }
 
 #[derive(Debug)]
-enum Order {
+enum SpawnRequest {
     /// Start a process: its tier, its place, and where to deliver it.
-    Start(Tier, Arc<Place>, oneshot::Sender<io::Result<Delivery>>),
+    Start(Tier, Arc<ProcessSlot>, oneshot::Sender<io::Result<SpawnedProcess>>),
     /// Replace the current zygotes.
     Distrust,
     /// End all zygotes and remove the groups.
@@ -63,10 +63,10 @@ enum Order {
 
 /// A process that was started. Dropping it ends the process and has it reaped.
 #[derive(Debug)]
-struct Delivery {
+struct SpawnedProcess {
     pid: Pid,
-    child: Adopted,
-    place: Weak<Place>,
+    child: ProcessGuard,
+    slot: Weak<ProcessSlot>,
     socket: Socket,
     is_forked: bool,
 }
@@ -77,13 +77,13 @@ impl Spawner {
     /// # Errors
     ///
     /// [`PoolError::Spawn`] if the threads cannot be started.
-    pub(crate) fn new(config: &PoolConfig, places: Arc<Places>) -> Result<Self, PoolError> {
-        let (orders, ordered) = mpsc::channel::<Order>();
+    pub(crate) fn new(config: &PoolConfig, slots: Arc<ProcessSlots>) -> Result<Self, PoolError> {
+        let (orders, ordered) = mpsc::channel::<SpawnRequest>();
         let reaper = Arc::new(Reaper::start().map_err(failed)?);
-        let mut starter = Starter {
+        let mut starter = SpawnerThread {
             zygotes: Zygotes::new(config),
             groups: Groups::new(config),
-            places,
+            slots,
             reaper: Arc::clone(&reaper),
             // Without a namespace to return to, workers stay in this process's namespace and report
             // that.
@@ -91,16 +91,16 @@ impl Spawner {
             config: config.clone(),
         };
         let serve = move || {
-            let mut looked = Instant::now();
+            let mut checked = Instant::now();
             loop {
                 match ordered.recv_timeout(LOOK) {
                     Ok(order) => starter.serve(order),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
-                if looked.elapsed() >= LOOK {
+                if checked.elapsed() >= LOOK {
                     starter.look();
-                    looked = Instant::now();
+                    checked = Instant::now();
                 }
             }
         };
@@ -119,26 +119,26 @@ impl Spawner {
         config: &PoolConfig,
         tier: Tier,
         alarm: &Arc<Alarm>,
-        place: Arc<Place>,
+        slot: Arc<ProcessSlot>,
     ) -> Result<(Process, bool), PoolError> {
         let (order, answer) = oneshot::channel();
-        self.orders.send(Order::Start(tier, place, order)).map_err(failed)?;
-        let Delivery { pid, child, place, socket, is_forked } = answer.await.map_err(failed)?.map_err(failed)?;
+        self.orders.send(SpawnRequest::Start(tier, slot, order)).map_err(failed)?;
+        let SpawnedProcess { pid, child, slot, socket, is_forked } = answer.await.map_err(failed)?.map_err(failed)?;
         let pid = pid.as_raw_nonzero().get().cast_unsigned();
         let stream = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)).map_err(failed)?;
         let pipeline = Pipeline::new(config.pipeline, config.pipeline_time);
-        Ok((Process::new(pid, tier, (child, place), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
+        Ok((Process::new(pid, tier, (child, slot), Link { stream, pipeline, meter: Meter::new(Arc::clone(alarm)) }), is_forked))
     }
 
     /// Reports that a started process does not work, so that all zygotes are replaced.
     pub(crate) fn distrust_zygotes(&self) {
-        let _ = self.orders.send(Order::Distrust);
+        let _ = self.orders.send(SpawnRequest::Distrust);
     }
 
     /// Ends the zygotes, and waits until they are gone from the system.
     pub(crate) async fn close(&self) {
         let (ended, wait) = oneshot::channel();
-        let _ = self.orders.send(Order::Close(ended));
+        let _ = self.orders.send(SpawnRequest::Close(ended));
         let _ = wait.await;
     }
 
@@ -149,26 +149,26 @@ impl Spawner {
 }
 
 /// The state of the thread that starts processes.
-struct Starter {
+struct SpawnerThread {
     config: PoolConfig,
     zygotes: Zygotes,
     groups: Arc<Groups>,
     /// The record of the memory of the zygotes.
-    places: Arc<Places>,
+    slots: Arc<ProcessSlots>,
     reaper: Arc<Reaper>,
     namespace: Option<PidNamespace>,
 }
 
-impl Starter {
-    fn serve(&mut self, order: Order) {
+impl SpawnerThread {
+    fn serve(&mut self, order: SpawnRequest) {
         match order {
             // If the receiver is gone, the delivery is returned and dropped.
-            Order::Start(tier, place, order) => drop(order.send(self.start(tier, place))),
-            Order::Distrust => self.zygotes.distrust(),
-            Order::Close(ended) => {
+            SpawnRequest::Start(tier, slot, order) => drop(order.send(self.start(tier, slot))),
+            SpawnRequest::Distrust => self.zygotes.distrust(),
+            SpawnRequest::Close(ended) => {
                 self.zygotes.close();
                 self.groups = Groups::none();
-                self.places.note_zygotes(Census::default());
+                self.slots.note_zygotes(ZygoteCounts::default());
                 let _ = ended.send(());
             }
         }
@@ -176,26 +176,26 @@ impl Starter {
 
     fn look(&mut self) {
         self.zygotes.look();
-        self.places.note_zygotes(self.zygotes.census());
+        self.slots.note_zygotes(self.zygotes.census());
     }
 
-    fn start(&mut self, tier: Tier, place: Arc<Place>) -> io::Result<Delivery> {
-        let (config, user, mut bounds) = (&self.config, place.user(), self.groups.take());
+    fn start(&mut self, tier: Tier, slot: Arc<ProcessSlot>) -> io::Result<SpawnedProcess> {
+        let (config, user, mut bounds) = (&self.config, slot.user(), self.groups.take());
         let folder = bounds.folder();
-        let terms = Terms { user, group: folder.as_ref().map(AsFd::as_fd) };
-        let forked = self.zygotes.fork(|| Zygote::start(&mut command(config, tier)), tier, terms);
+        let terms = WorkerSpec { user, group: folder.as_ref().map(AsFd::as_fd) };
+        let forked = self.zygotes.fork_worker(|| Zygote::start(&mut command(config, tier)), tier, terms);
         let is_forked = forked.is_some();
-        let Newborn { pid, socket, is_in_group } = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
-        let (child, weak) = (self.reaper.adopt(pid, Arc::clone(&place)), Arc::downgrade(&place));
+        let ForkedWorker { pid, socket, is_in_group } = forked.map_or_else(|| spawn(config, tier, user, self.namespace.as_ref()), Ok)?;
+        let (child, weak) = (self.reaper.adopt(pid, Arc::clone(&slot)), Arc::downgrade(&slot));
         if !is_in_group {
-            bounds.take_in(pid);
+            bounds.add_process(pid);
         }
-        place.bind(bounds);
-        Ok(Delivery { pid, child, place: weak, socket, is_forked })
+        slot.bind(bounds);
+        Ok(SpawnedProcess { pid, child, slot: weak, socket, is_forked })
     }
 }
 
-fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<Newborn> {
+fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&PidNamespace>) -> io::Result<ForkedWorker> {
     let (ours, theirs) = Socket::pair()?;
     // The worker inherits its end of the socket under the same number, and first closes all other
     // descriptors. Only this thread starts workers, so none of them inherits the socket of another.
@@ -208,7 +208,7 @@ fn spawn(config: &PoolConfig, tier: Tier, user: Option<u32>, namespace: Option<&
         Some(here) => here.outside(|| command.spawn())?,
         None => command.spawn()?,
     };
-    Ok(Newborn { pid: Pid::from_child(&child), socket: ours, is_in_group: false })
+    Ok(ForkedWorker { pid: Pid::from_child(&child), socket: ours, is_in_group: false })
 }
 
 /// Returns the command that starts a worker of `tier`, with an empty environment.
@@ -228,45 +228,45 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::users::Turn;
+    use crate::users::UserAllocator;
 
     #[tokio::test]
     async fn started_process_has_its_place_until_it_is_dropped_and_is_waited_for() {
         let config = PoolConfig::new("/bin/false");
-        let places = Places::new(2, u64::MAX, Turn::default());
-        let spawner = Spawner::new(&config, Arc::clone(&places)).unwrap();
+        let slots = ProcessSlots::new(2, u64::MAX, UserAllocator::default());
+        let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();
         let alarm = Arc::default();
-        let start = || spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap());
+        let start = || spawner.start(&config, Tier::Jit, &alarm, slots.take().unwrap());
         let processes = tokio::try_join!(start(), start()).unwrap();
-        assert!(places.take().is_none());
+        assert!(slots.take().is_none());
         assert!(spawner.all_reaped().now_or_never().is_none());
         drop(processes);
         spawner.all_reaped().await;
-        assert_eq!(places.taken(), 0);
+        assert_eq!(slots.taken(), 0);
         drop(start());
-        assert_eq!(places.taken(), 0, "it was not ordered yet");
+        assert_eq!(slots.taken(), 0, "it was not ordered yet");
     }
 
     #[tokio::test]
     async fn process_that_was_delivered_to_nobody_is_ended_and_waited_for() {
         let config = PoolConfig::new("/bin/false");
-        let (places, alarm) = (Places::new(1, u64::MAX, Turn::default()), Arc::default());
-        let spawner = Spawner::new(&config, Arc::clone(&places)).unwrap();
-        let mut start = Box::pin(spawner.start(&config, Tier::Jit, &alarm, places.take().unwrap()));
+        let (slots, alarm) = (ProcessSlots::new(1, u64::MAX, UserAllocator::default()), Arc::default());
+        let spawner = Spawner::new(&config, Arc::clone(&slots)).unwrap();
+        let mut start = Box::pin(spawner.start(&config, Tier::Jit, &alarm, slots.take().unwrap()));
         assert!((&mut start).now_or_never().is_none());
         while spawner.all_reaped().now_or_never().is_some() {
             tokio::task::yield_now().await;
         }
         drop(start);
         spawner.all_reaped().await;
-        assert_eq!(places.taken(), 0);
+        assert_eq!(slots.taken(), 0);
     }
 
     #[test]
-    fn thread_that_starts_processes_is_told_when_one_is_no_good() {
+    fn thread_that_starts_processes_learns_when_one_is_no_good() {
         let (orders, ordered) = mpsc::channel();
         let spawner = Spawner { orders, reaper: Arc::new(Reaper::start().unwrap()) };
         spawner.distrust_zygotes();
-        assert!(matches!(ordered.try_recv(), Ok(Order::Distrust)));
+        assert!(matches!(ordered.try_recv(), Ok(SpawnRequest::Distrust)));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
+use tollhouse_protocol::{JailLayer, JailReport, LayerRefusal, Tier};
 
 /// A snapshot of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,8 +67,8 @@ pub struct RefusedLayer {
     pub error: String,
 }
 
-impl From<Refused> for RefusedLayer {
-    fn from(refused: Refused) -> Self {
+impl From<LayerRefusal> for RefusedLayer {
+    fn from(refused: LayerRefusal) -> Self {
         Self { layer: refused.layer, errno: refused.errno, error: std::io::Error::from_raw_os_error(refused.errno).to_string() }
     }
 }
@@ -97,7 +97,7 @@ impl Jails {
 }
 
 /// Converts refused layers for the status.
-pub(crate) fn told(refused: &[Refused]) -> Vec<RefusedLayer> {
+pub(crate) fn merge_refusals(refused: &[LayerRefusal]) -> Vec<RefusedLayer> {
     refused.iter().copied().map(RefusedLayer::from).collect()
 }
 

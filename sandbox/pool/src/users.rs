@@ -26,16 +26,16 @@ impl Default for Users {
 /// Error for an invalid range of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a range of users is `FIRST-LAST`, in numbers from 1 to 4294967294, and ends no earlier than it begins")]
-pub struct NoRange;
+pub struct InvalidUserRange;
 
 impl FromStr for Users {
-    type Err = NoRange;
+    type Err = InvalidUserRange;
 
-    fn from_str(text: &str) -> Result<Self, NoRange> {
-        let (first, last) = text.split_once('-').ok_or(NoRange)?;
-        let (first, last) = (first.parse().map_err(|_| NoRange)?, last.parse().map_err(|_| NoRange)?);
+    fn from_str(text: &str) -> Result<Self, InvalidUserRange> {
+        let (first, last) = text.split_once('-').ok_or(InvalidUserRange)?;
+        let (first, last) = (first.parse().map_err(|_| InvalidUserRange)?, last.parse().map_err(|_| InvalidUserRange)?);
         // The largest number stands for "no user".
-        if first == 0 || last < first || last == u32::MAX { Err(NoRange) } else { Ok(Self { first, last }) }
+        if first == 0 || last < first || last == u32::MAX { Err(InvalidUserRange) } else { Ok(Self { first, last }) }
     }
 }
 
@@ -43,36 +43,36 @@ impl Users {
     /// Returns how many processes can have their own user at the same time. Unlimited if this
     /// process cannot change users, or could neither kill nor renice such processes.
     #[must_use]
-    pub fn most(self) -> usize {
-        self.most_with(own_capabilities())
+    pub fn max(self) -> usize {
+        self.max_with(own_capabilities())
     }
 
-    fn most_with(self, own: CapabilitySet) -> usize {
-        if may_give(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
+    fn max_with(self, own: CapabilitySet) -> usize {
+        if can_allocate(own) { usize::try_from(self.last - self.first).unwrap_or(usize::MAX).saturating_add(1) } else { usize::MAX }
     }
 
     /// Returns the users for assignment. Empty if this process cannot change users.
-    pub(crate) fn to_give(self) -> Turn {
-        self.to_give_with(own_capabilities(), std::process::id())
+    pub(crate) fn next_free(self) -> UserAllocator {
+        self.next_free_with(own_capabilities(), std::process::id())
     }
 
     /// Starts at a user that depends on the process id, so that two hosts on one machine rarely
     /// collide.
-    pub(crate) fn to_give_with(self, own: CapabilitySet, process: u32) -> Turn {
+    pub(crate) fn next_free_with(self, own: CapabilitySet, process: u32) -> UserAllocator {
         let next = self.first + (u64::from(process) * 4_096 % (u64::from(self.last - self.first) + 1)) as u32;
-        Turn { users: may_give(own).then_some(self), next, taken: HashSet::new() }
+        UserAllocator { users: can_allocate(own).then_some(self), next, taken: HashSet::new() }
     }
 }
 
 /// Assigns users in turn.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub(crate) struct UserAllocator {
     users: Option<Users>,
     next: u32,
     taken: HashSet<u32>,
 }
 
-impl Turn {
+impl UserAllocator {
     /// Returns the next free user. `None` if users cannot be changed or all are taken.
     pub(crate) fn take(&mut self) -> Option<u32> {
         let Users { first, last } = self.users.filter(|users| self.taken.len() as u64 <= u64::from(users.last - users.first))?;
@@ -86,12 +86,12 @@ impl Turn {
     }
 
     /// Releases a user whose process is gone from the system.
-    pub(crate) fn give_back(&mut self, user: u32) {
+    pub(crate) fn release(&mut self, user: u32) {
         self.taken.remove(&user);
     }
 }
 
-fn may_give(own: CapabilitySet) -> bool {
+fn can_allocate(own: CapabilitySet) -> bool {
     NEEDED.iter().all(|needed| own.contains(*needed))
 }
 
@@ -103,15 +103,15 @@ fn own_capabilities() -> CapabilitySet {
 mod tests {
     use super::*;
 
-    fn turn(range: &str, process: u32) -> Turn {
-        range.parse::<Users>().unwrap().to_give_with(CapabilitySet::all(), process)
+    fn turn(range: &str, process: u32) -> UserAllocator {
+        range.parse::<Users>().unwrap().next_free_with(CapabilitySet::all(), process)
     }
 
     #[test]
     fn users_come_in_turn_and_none_that_somebody_has() {
         let mut turn = turn("10-13", 0);
         let mut take = |back: &[u32]| {
-            back.iter().for_each(|user| turn.give_back(*user));
+            back.iter().for_each(|user| turn.release(*user));
             turn.take()
         };
         assert_eq!([&[][..], &[], &[10], &[]].map(&mut take), [10, 11, 12, 13].map(Some));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_beside_each_other_begin_elsewhere() {
+    fn hosts_side_by_side_begin_elsewhere() {
         assert_eq!([1, 2].map(|process| turn("10-5010", process).take()), [Some(10 + 4_096), Some(10 + 8_192 % 5_001)]);
         assert_eq!(turn("7-7", 99).take(), Some(7));
     }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn workers_become_others_only_where_they_can_then_be_ended_and_slowed() {
         let range: Users = "10-13".parse().unwrap();
-        let given = |own| (range.to_give_with(own, 0).take(), range.most_with(own));
+        let given = |own| (range.next_free_with(own, 0).take(), range.max_with(own));
         assert_eq!(given(CapabilitySet::all()), (Some(10), 4));
         for lacking in [CapabilitySet::SETUID, CapabilitySet::SETGID, CapabilitySet::KILL, CapabilitySet::SYS_NICE] {
             assert_eq!(given(CapabilitySet::all().difference(lacking)), (None, usize::MAX), "{lacking:?}");
@@ -137,15 +137,15 @@ mod tests {
     #[test]
     fn what_is_given_is_what_this_process_may_give() {
         let range: Users = "100000-165535".parse().unwrap();
-        let given = range.to_give().take();
-        assert_eq!(given, range.to_give_with(own_capabilities(), std::process::id()).take());
-        assert_eq!((given.is_some(), range.most()), if may_give(own_capabilities()) { (true, 65_536) } else { (false, usize::MAX) });
+        let given = range.next_free().take();
+        assert_eq!(given, range.next_free_with(own_capabilities(), std::process::id()).take());
+        assert_eq!((given.is_some(), range.max()), if can_allocate(own_capabilities()) { (true, 65_536) } else { (false, usize::MAX) });
     }
 
     #[test]
     fn nobody_becomes_root_or_no_user_at_all() {
         for text in ["", "1", "0-9", "9-1", "1-4294967295", "1-4294967296", "a-b", "-1-5"] {
-            assert_eq!(text.parse::<Users>(), Err(NoRange), "{text}");
+            assert_eq!(text.parse::<Users>(), Err(InvalidUserRange), "{text}");
         }
     }
 }

@@ -23,9 +23,9 @@ use tollhouse_pace as pace;
 use tollhouse_protocol::StopReason;
 
 use crate::{
-    alarm::{Alarm, Round},
-    budget::{Budget, Seen, TICK},
+    budget::{Budget, BudgetReport, TICK},
     usage::{Resident, Usage, UsageError},
+    watchdog_alarm::{Alarm, WatchdogTick},
 };
 
 /// Ticks between two measurements of processor time for a call that waits in ops.
@@ -37,7 +37,7 @@ const STARVED: Duration = TICK.checked_div(5).unwrap();
 /// The budget of a process, if one is in force.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    watch: Mutex<Option<Watch>>,
+    watch: Mutex<Option<WatchedBudget>>,
     /// Whether the process has low priority.
     is_slowed: AtomicBool,
     /// Resident memory of the process at the last measurement, in bytes.
@@ -46,7 +46,7 @@ pub(crate) struct Meter {
 }
 
 #[derive(Debug)]
-struct Watch {
+struct WatchedBudget {
     budget: Budget,
     since: Instant,
     parked: bool,
@@ -73,7 +73,7 @@ impl Meter {
     pub(crate) fn begin(&self, budget: Budget) {
         let since = Instant::now();
         let until_full = budget.until_full(self.resident.load(Ordering::Relaxed));
-        *self.lock() = Some(Watch {
+        *self.lock() = Some(WatchedBudget {
             budget,
             since,
             parked: false,
@@ -88,7 +88,7 @@ impl Meter {
         });
         self.alarm.arm();
         if until_full < TICK {
-            self.alarm.hurry();
+            self.alarm.set_hurried();
         }
     }
 
@@ -107,15 +107,15 @@ impl Meter {
     }
 
     /// Returns since when a slowed process has had no turn, if it gets almost no processor time.
-    pub(crate) fn starves_since(&self) -> Option<Instant> {
-        let starves = |watch: &&Watch| !watch.slow && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
+    pub(crate) fn starved_since(&self) -> Option<Instant> {
+        let starves = |watch: &&WatchedBudget| !watch.slow && !watch.parked && watch.verdict.is_none() && watch.gained < STARVED;
         let is_slowed = self.is_slowed.load(Ordering::Acquire);
         self.lock().as_ref().filter(starves).filter(|_| is_slowed).map(|watch| watch.last_turn)
     }
 
-    /// Gives a [starving](Self::starves_since) process normal priority until the next look, if the
+    /// Gives a [starving](Self::starved_since) process normal priority until the next look, if the
     /// system permits it.
-    pub(crate) fn have_turn(&self, pid: u32, since: Instant) {
+    pub(crate) fn give_turn(&self, pid: u32, since: Instant) {
         if let Some(watch) = self.lock().as_mut().filter(|watch| watch.last_turn == since) {
             watch.last_turn = Instant::now();
             watch.slow = pace::raise(pid).is_ok();
@@ -124,19 +124,19 @@ impl Meter {
 
     /// Restores the normal priority of a slowed process. Returns false if the system refuses that;
     /// the process must then serve no other call.
-    pub(crate) fn regain_pace(&self, pid: u32) -> bool {
+    pub(crate) fn restore_pace(&self, pid: u32) -> bool {
         let is_slowed = self.is_slowed.load(Ordering::Acquire) && pace::raise(pid).is_err();
         self.is_slowed.store(is_slowed, Ordering::Release);
         !is_slowed
     }
 
     /// Ends the budget, and returns the measurements.
-    pub(crate) fn finish(&self) -> Seen {
-        let Some(watch) = self.lock().take() else { return Seen::default() };
+    pub(crate) fn finish(&self) -> BudgetReport {
+        let Some(watch) = self.lock().take() else { return BudgetReport::default() };
         self.alarm.disarm();
         let wall = watch.since.elapsed();
         let within = watch.verdict.is_none() && watch.budget.overrun(wall, watch.cpu, 0, Duration::ZERO).is_none();
-        Seen { wall, cpu: watch.first.filter(|_| watch.ticks > 1).map(|_| watch.cpu), verdict: watch.verdict, within }
+        BudgetReport { wall, cpu: watch.first.filter(|_| watch.ticks > 1).map(|_| watch.cpu), verdict: watch.verdict, within }
     }
 
     /// Returns whether no budget is in force.
@@ -145,23 +145,23 @@ impl Meter {
     }
 
     /// Measures the process. If it is over its budget, keeps the reason for its call.
-    pub(crate) fn look(&self, pid: u32, round: Round, grace: Duration) -> Look {
+    pub(crate) fn look(&self, pid: u32, round: WatchdogTick, grace: Duration) -> WatchdogFinding {
         let mut watch = self.lock();
-        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return Look::Free };
-        if round == Round::Tick && std::mem::take(&mut watch.slow) {
+        let Some(watch) = watch.as_mut().filter(|watch| watch.verdict.is_none()) else { return WatchdogFinding::Free };
+        if round == WatchdogTick::Tick && std::mem::take(&mut watch.slow) {
             match pace::lower(pid) {
                 Ok(()) => self.is_slowed.store(true, Ordering::Release),
                 Err(error) => tracing::warn!(%error, "a worker that computes for long could not be slowed"),
             }
         }
         let look = watch.look(pid, round, grace, &self.resident);
-        if let Look::Over(reason) = &look {
+        if let WatchdogFinding::Over(reason) = &look {
             watch.verdict = Some(reason.clone());
         }
         look
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Watch>> {
+    fn lock(&self) -> MutexGuard<'_, Option<WatchedBudget>> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,7 +175,7 @@ impl Drop for Meter {
 
 /// The result of a look by the watchdog.
 #[derive(Debug)]
-pub(crate) enum Look {
+pub(crate) enum WatchdogFinding {
     /// No budget is in force, or the process is already being ended.
     Free,
     /// Within its budget. Contains its private memory, if that was measured, and the time until the
@@ -189,8 +189,8 @@ pub(crate) enum Look {
     Over(StopReason),
 }
 
-impl Watch {
-    fn look(&mut self, pid: u32, round: Round, grace: Duration, resident: &AtomicU64) -> Look {
+impl WatchedBudget {
+    fn look(&mut self, pid: u32, round: WatchdogTick, grace: Duration, resident: &AtomicU64) -> WatchdogFinding {
         match self.measure(pid, round) {
             Ok(measured) => {
                 let rss_bytes = measured.map_or(0, |measured| measured.bytes);
@@ -199,18 +199,18 @@ impl Watch {
                     self.memory_due = Instant::now() + self.budget.until_full(rss_bytes);
                 }
                 let next = self.memory_due.saturating_duration_since(Instant::now());
-                let well = Look::Well { own_bytes: measured.map(|measured| measured.own_bytes), next };
-                self.budget.overrun(self.since.elapsed(), self.cpu, rss_bytes, grace).map_or(well, Look::Over)
+                let well = WatchdogFinding::Well { own_bytes: measured.map(|measured| measured.own_bytes), next };
+                self.budget.overrun(self.since.elapsed(), self.cpu, rss_bytes, grace).map_or(well, WatchdogFinding::Over)
             }
-            Err(UsageError::Gone) => Look::Dead,
+            Err(UsageError::Gone) => WatchdogFinding::Dead,
             // A process that cannot be watched must not run.
-            Err(UsageError::Unreadable) => Look::Over(StopReason::Crashed),
+            Err(UsageError::Unreadable) => WatchdogFinding::Over(StopReason::Crashed),
         }
     }
 
     /// Measures what is due: processor time if the round is a tick, memory if its time has come.
-    fn measure(&mut self, pid: u32, round: Round) -> Result<Option<Resident>, UsageError> {
-        if round == Round::Tick {
+    fn measure(&mut self, pid: u32, round: WatchdogTick) -> Result<Option<Resident>, UsageError> {
+        if round == WatchdogTick::Tick {
             self.ticks += 1;
             if !self.parked || self.ticks.is_multiple_of(PARKED_TICKS) {
                 let now = Usage::of(pid)?;

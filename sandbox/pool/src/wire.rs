@@ -12,7 +12,7 @@ use tollhouse_protocol::{
 const READ_BYTES: usize = 16 << 10;
 
 /// Capacity above which an empty buffer is freed, in bytes.
-const KEPT_BYTES: usize = 64 << 10;
+const RETAINED_BYTES: usize = 64 << 10;
 
 /// Buffers for both directions of one socket. They are kept from call to call.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Buffers {
     input: Vec<u8>,
     taken: usize,
     /// Number of bytes that the next frame is known to need.
-    wanted: usize,
+    requested: usize,
 }
 
 impl Buffers {
@@ -47,7 +47,7 @@ impl Buffers {
                 Ok(written) => self.sent += written,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.blocked = true;
-                    self.let_go_of_sent();
+                    self.drop_sent();
                     return Ok(());
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => break,
@@ -56,7 +56,7 @@ impl Buffers {
         }
         self.out.clear();
         self.sent = 0;
-        let_go_if_large(&mut self.out);
+        shrink_if_large(&mut self.out);
         Ok(())
     }
 
@@ -66,10 +66,10 @@ impl Buffers {
     }
 
     /// Frees the sent bytes once they are as many as the unsent ones, so that each byte moves at most once.
-    fn let_go_of_sent(&mut self) {
-        if self.sent > KEPT_BYTES && self.sent >= self.unsent() {
+    fn drop_sent(&mut self) {
+        if self.sent > RETAINED_BYTES && self.sent >= self.unsent() {
             self.out.drain(..self.sent);
-            self.out.shrink_to(KEPT_BYTES);
+            self.out.shrink_to(RETAINED_BYTES);
             self.sent = 0;
         }
     }
@@ -78,7 +78,7 @@ impl Buffers {
     pub(crate) fn fill(&mut self, stream: &UnixStream) -> IoResult<()> {
         self.input.drain(..std::mem::take(&mut self.taken));
         // At most doubles the buffer: a frame length that a worker only claims reserves no memory.
-        let (here, missing) = (self.input.len(), self.wanted.saturating_sub(self.input.len()));
+        let (here, missing) = (self.input.len(), self.requested.saturating_sub(self.input.len()));
         self.input.reserve_exact(missing.min(here).max(READ_BYTES));
         match stream.try_read_buf(&mut self.input) {
             Ok(0) => Err(Error::from(ErrorKind::UnexpectedEof)),
@@ -90,21 +90,21 @@ impl Buffers {
 
     /// Takes the next message, if it has arrived completely.
     pub(crate) fn next(&mut self) -> Result<Option<ToHost>, FrameError> {
-        if self.nothing_to_take() {
+        if self.is_drained() {
             self.input.clear();
             self.taken = 0;
-            let_go_if_large(&mut self.input);
+            shrink_if_large(&mut self.input);
         }
         let unread = &self.input[self.taken..];
         let Some((prefix, rest)) = unread.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
         let length = frame::length(*prefix)?;
         let Some(payload) = rest.get(..length) else {
-            self.wanted = PREFIX_BYTES + length;
+            self.requested = PREFIX_BYTES + length;
             return Ok(None);
         };
         let message = frame::decode(payload)?;
         self.taken += PREFIX_BYTES + length;
-        self.wanted = 0;
+        self.requested = 0;
         Ok(Some(message))
     }
 
@@ -116,16 +116,16 @@ impl Buffers {
 
     /// Returns whether both directions are empty.
     pub(crate) fn are_empty(&self) -> bool {
-        self.nothing_to_send() && self.nothing_to_take()
+        self.is_sent() && self.is_drained()
     }
 
     /// Returns whether all input has been taken.
-    pub(crate) fn nothing_to_take(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.taken == self.input.len()
     }
 
     /// Returns whether all output has been sent.
-    pub(crate) fn nothing_to_send(&self) -> bool {
+    pub(crate) fn is_sent(&self) -> bool {
         self.out.is_empty()
     }
 
@@ -133,13 +133,13 @@ impl Buffers {
     pub(crate) fn trim(&mut self) {
         self.input.clear();
         self.taken = 0;
-        let_go_if_large(&mut self.out);
-        let_go_if_large(&mut self.input);
+        shrink_if_large(&mut self.out);
+        shrink_if_large(&mut self.input);
     }
 }
 
-fn let_go_if_large(empty: &mut Vec<u8>) {
-    if empty.capacity() > KEPT_BYTES {
+fn shrink_if_large(empty: &mut Vec<u8>) {
+    if empty.capacity() > RETAINED_BYTES {
         *empty = Vec::new();
     }
 }

@@ -48,25 +48,25 @@ pub(crate) struct Zygotes {
     usual: Tier,
     forks: usize,
     life: Duration,
-    patience: Duration,
-    boot_patience: Duration,
-    lines: EachTier<Line>,
+    timeout: Duration,
+    boot_timeout: Duration,
+    lines: EachTier<ZygoteSlot>,
 }
 
 /// A zygote and its successor.
 #[derive(Debug, Default)]
-struct Line {
+struct ZygoteSlot {
     now: Option<Zygote>,
     /// The successor, while it boots.
     next: Option<Zygote>,
     failed: Option<Instant>,
     /// When a worker was last needed.
-    asked: Option<Instant>,
+    requested: Option<Instant>,
 }
 
 /// Properties of a worker from its start.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct WorkerSpec<'a> {
     /// The user it runs as, if not the host's.
     pub(crate) user: Option<u32>,
     /// The folder of its control group, if there is one.
@@ -75,7 +75,7 @@ pub(crate) struct Terms<'a> {
 
 /// A worker that has just started. The caller must end it.
 #[derive(Debug)]
-pub(crate) struct Newborn {
+pub(crate) struct ForkedWorker {
     pub(crate) pid: Pid,
     /// The host's end of its socket.
     pub(crate) socket: Socket,
@@ -85,7 +85,7 @@ pub(crate) struct Newborn {
 
 /// Number and memory of the zygotes of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Census {
+pub(crate) struct ZygoteCounts {
     pub(crate) zygotes: usize,
     /// Their total private memory, in bytes.
     pub(crate) bytes: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Census {
 pub(crate) struct Zygote {
     child: Child,
     control: OwnedFd,
-    born: Instant,
+    forked: Instant,
     forks: usize,
     is_ready: bool,
 }
@@ -106,26 +106,31 @@ impl Zygotes {
             usual: config.tier,
             forks: config.zygote_forks,
             life: config.zygote_life,
-            patience: config.zygote_patience,
-            boot_patience: config.boot_patience,
+            timeout: config.zygote_timeout,
+            boot_timeout: config.boot_timeout,
             lines: EachTier::default(),
         }
     }
 
     /// Forks a worker of a tier. `start` starts a zygote if one is needed. Returns `None` if the worker must be started directly.
-    pub(crate) fn fork(&mut self, start: impl Fn() -> io::Result<Zygote>, tier: Tier, terms: Terms<'_>) -> Option<Newborn> {
+    pub(crate) fn fork_worker(
+        &mut self,
+        start: impl Fn() -> io::Result<Zygote>,
+        tier: Tier,
+        terms: WorkerSpec<'_>,
+    ) -> Option<ForkedWorker> {
         if self.forks == 0 {
             return None;
         }
         let line = &mut self.lines[tier];
-        line.asked = Some(Instant::now());
-        line.advance(start, self.boot_patience, |zygote| zygote.forks >= self.forks || zygote.born.elapsed() >= self.life);
+        line.requested = Some(Instant::now());
+        line.advance(start, self.boot_timeout, |zygote| zygote.forks >= self.forks || zygote.forked.elapsed() >= self.life);
         let zygote = line.now.as_mut()?;
-        let patience = self.patience.saturating_sub(zygote.born.elapsed());
-        match zygote.wait_until_ready(patience).and_then(|()| zygote.fork(terms, self.patience)) {
+        let timeout = self.timeout.saturating_sub(zygote.forked.elapsed());
+        match zygote.wait_until_ready(timeout).and_then(|()| zygote.fork_worker(terms, self.timeout)) {
             Ok(worker) => Some(worker),
             // It will be ready for a later worker.
-            Err(error) if zygote.may_yet_boot(&error, self.boot_patience) => None,
+            Err(error) if zygote.may_still_boot(&error, self.boot_timeout) => None,
             Err(error) => {
                 tracing::warn!(%error, "a zygote is of no use: workers are started by themselves");
                 line.now = None;
@@ -143,16 +148,17 @@ impl Zygotes {
                     line.failed = Some(Instant::now());
                 }
             }
-            if tier != self.usual && line.asked.is_some_and(|asked| asked.elapsed() >= self.life) {
-                *line = Line::default();
+            if tier != self.usual && line.requested.is_some_and(|request| request.elapsed() >= self.life) {
+                *line = ZygoteSlot::default();
             }
         }
     }
 
     /// Returns the number of zygotes, including those that boot, and their memory.
-    pub(crate) fn census(&self) -> Census {
+    pub(crate) fn census(&self) -> ZygoteCounts {
         let zygotes = self.lines.iter().flat_map(|(_, line)| line.now.iter().chain(&line.next));
-        zygotes.fold(Census::default(), |all, zygote| Census { zygotes: all.zygotes + 1, bytes: all.bytes + zygote.own_bytes() })
+        zygotes
+            .fold(ZygoteCounts::default(), |all, zygote| ZygoteCounts { zygotes: all.zygotes + 1, bytes: all.bytes + zygote.own_bytes() })
     }
 
     /// Ends all zygotes, because a worker forked from one did not work.
@@ -169,11 +175,11 @@ impl Zygotes {
     }
 }
 
-impl Line {
+impl ZygoteSlot {
     /// Ensures that there is a zygote, and starts its successor once it `is_due`.
     fn advance(&mut self, start: impl Fn() -> io::Result<Zygote>, boot_patience: Duration, is_due: impl Fn(&Zygote) -> bool) {
         let has_failed =
-            |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_yet_boot(&error, boot_patience));
+            |next: &mut Zygote| next.wait_until_ready(Duration::ZERO).is_err_and(|error| !next.may_still_boot(&error, boot_patience));
         if self.next.as_mut().is_some_and(has_failed) {
             (self.next, self.failed) = (None, Some(Instant::now()));
         }
@@ -194,7 +200,7 @@ impl Zygote {
         // inherits the socket of another.
         fcntl_setfd(&theirs, FdFlags::empty())?;
         let child = command.args(["--zygote", &theirs.as_raw_fd().to_string()]).spawn()?;
-        Ok(Self { child, control, born: Instant::now(), forks: 0, is_ready: false })
+        Ok(Self { child, control, forked: Instant::now(), forks: 0, is_ready: false })
     }
 
     /// Waits until the zygote has booted.
@@ -203,26 +209,26 @@ impl Zygote {
     ///
     /// [`io::ErrorKind::TimedOut`] if it takes longer than `patience`, another kind if it has
     /// ended.
-    fn wait_until_ready(&mut self, patience: Duration) -> io::Result<()> {
+    fn wait_until_ready(&mut self, timeout: Duration) -> io::Result<()> {
         if !self.is_ready {
-            self.answer(patience)?;
+            self.answer(timeout)?;
             self.is_ready = true;
         }
         Ok(())
     }
 
     /// Returns whether `error` is a time-out of a zygote that is still within its boot time.
-    fn may_yet_boot(&self, error: &io::Error, boot_patience: Duration) -> bool {
-        !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.born.elapsed() < boot_patience
+    fn may_still_boot(&self, error: &io::Error, boot_patience: Duration) -> bool {
+        !self.is_ready && error.kind() == io::ErrorKind::TimedOut && self.forked.elapsed() < boot_patience
     }
 
-    fn fork(&mut self, terms: Terms<'_>, patience: Duration) -> io::Result<Newborn> {
+    fn fork_worker(&mut self, terms: WorkerSpec<'_>, timeout: Duration) -> io::Result<ForkedWorker> {
         let (ours, theirs) = Socket::pair()?;
-        let mut number = self.order(&theirs, terms, patience)?;
+        let mut number = self.order(&theirs, terms, timeout)?;
         let is_in_group = terms.group.is_some() && number > 0;
         if terms.group.is_some() && number < 0 {
             // Some kernels do not support this, and some seccomp filters forbid it.
-            number = self.order(&theirs, Terms { group: None, ..terms }, patience)?;
+            number = self.order(&theirs, WorkerSpec { group: None, ..terms }, timeout)?;
         }
         let pid = match number {
             number @ 1.. => Pid::from_raw(number).ok_or(io::ErrorKind::InvalidData)?,
@@ -231,18 +237,18 @@ impl Zygote {
         // The worker will be killed by this number, so it must be our child.
         waitid(WaitId::Pid(pid), IS_CHILD)?;
         self.forks += 1;
-        Ok(Newborn { pid, socket: ours, is_in_group })
+        Ok(ForkedWorker { pid, socket: ours, is_in_group })
     }
 
     /// Orders a worker with this socket, and returns the answer: its process id, or a negative error number.
-    fn order(&mut self, socket: &Socket, terms: Terms<'_>, patience: Duration) -> io::Result<i32> {
+    fn order(&mut self, socket: &Socket, terms: WorkerSpec<'_>, timeout: Duration) -> io::Result<i32> {
         let descriptors: Vec<_> = std::iter::once(socket.as_fd()).chain(terms.group).collect();
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
         let order = terms.user.unwrap_or(0).to_le_bytes();
         sendmsg(&self.control, &[IoSlice::new(&order)], &mut ancillary, SendFlags::NOSIGNAL)?;
-        self.answer(patience).or_else(|_| self.last_answer())
+        self.answer(timeout).or_else(|_| self.last_answer())
     }
 
     fn end(&mut self) {
@@ -265,9 +271,9 @@ impl Zygote {
         Resident::of(self.child.id()).map_or(0, |resident| resident.own_bytes)
     }
 
-    fn answer(&self, patience: Duration) -> io::Result<i32> {
-        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
-        if retry_on_intr(|| poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&patience)))? == 0 {
+    fn answer(&self, timeout: Duration) -> io::Result<i32> {
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        if retry_on_intr(|| poll(&mut [PollFd::new(&self.control, PollFlags::IN)], Some(&timeout)))? == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let mut number = [0; 4];

@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn status_says_why_and_every_reason_but_two_has_one() {
         let limits = Limits { rss_bytes: 3, heap_bytes: 1, buffer_bytes: 2, ..Limits::default() };
-        let said: Vec<_> = (0..=255).filter_map(|status| StopReason::of_exit_status(status, &limits)).collect();
-        assert_eq!(said.len(), 14);
-        for reason in &said {
+        let listed: Vec<_> = (0..=255).filter_map(|status| StopReason::of_exit_status(status, &limits)).collect();
+        assert_eq!(listed.len(), 14);
+        for reason in &listed {
             assert_eq!(StopReason::of_exit_status(reason.exit_status(&limits).into(), &limits).as_ref(), Some(reason));
         }
         for reason in [StopReason::Crashed, StopReason::Ops { what: "requests".into(), limit: 1 }] {

@@ -57,7 +57,7 @@ pub fn length(prefix: [u8; PREFIX_BYTES]) -> Result<usize, FrameError> {
     if length > MAX_FRAME_BYTES { Err(FrameError::TooLarge(length)) } else { Ok(length) }
 }
 
-/// Decodes a list of at most `MOST` items. A longer list is an error, because its items may need
+/// Decodes a list of at most `MAX` items. A longer list is an error, because its items may need
 /// many times the bytes of the frame.
 pub(crate) fn few<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Few<T, const MOST: usize>(PhantomData<T>);
@@ -97,7 +97,7 @@ pub fn decode<T: DeserializeOwned>(payload: &[u8]) -> Result<T, FrameError> {
 mod tests {
     use super::*;
     use crate::{
-        AtomicCheck, AtomicWrite, JailLayer, JailReport, MAX_PROBLEMS, OpRequest, Outcome, Problem, Refused, ReplyBody, Side, Spent,
+        AtomicCheck, AtomicWrite, JailLayer, JailReport, LayerRefusal, MAX_PROBLEMS, OpRequest, Outcome, Problem, ReplyBody, Side, Spent,
         ToHost, ToolReply, jail::MAX_LAYERS, limits::CALL_BYTES, outcome::MAX_HEADERS,
     };
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_a_request_decode_as_far_as_a_call_may_have_bytes_under_way() {
+    fn lists_of_a_request_decode_as_far_as_a_call_may_have_bytes_in_flight() {
         let asks = |request| ToHost::Op { op: 1, request };
         let headers = |count| vec![<(String, String)>::default(); count];
         let get = |count| asks(OpRequest::HttpGetJson { url: String::new(), headers: headers(count), timeout_ms: None, auth: None });
@@ -128,7 +128,7 @@ mod tests {
         let reply =
             |count| done(Outcome::Returned(ToolReply { status: 200, headers: vec![Default::default(); count], body: body.clone() }));
         let ready = |in_force, refused| {
-            let refused = vec![Refused { layer: JailLayer::Seccomp, errno: 1 }; refused];
+            let refused = vec![LayerRefusal { layer: JailLayer::Seccomp, errno: 1 }; refused];
             ToHost::Ready { jail: JailReport { in_force: vec![JailLayer::Seccomp; in_force], refused } }
         };
         assert!(decodes(&unfit(MAX_PROBLEMS)) && decodes(&reply(MAX_HEADERS)) && decodes(&ready(MAX_LAYERS, MAX_LAYERS)));

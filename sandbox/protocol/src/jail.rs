@@ -115,19 +115,19 @@ pub struct JailReport {
     pub in_force: Vec<JailLayer>,
     /// The other layers.
     #[serde(deserialize_with = "few::<_, _, MAX_LAYERS>")]
-    pub refused: Vec<Refused>,
+    pub refused: Vec<LayerRefusal>,
 }
 
 /// A layer that the system refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct LayerRefusal {
     /// The layer.
     pub layer: JailLayer,
     /// The error number of the system, errno(3).
     pub errno: i32,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LayerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.layer, io::Error::from_raw_os_error(self.errno))
     }

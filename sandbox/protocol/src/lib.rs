@@ -27,7 +27,7 @@ pub mod exit;
 pub mod frame;
 #[cfg(test)]
 mod fuzz;
-mod held;
+mod heap_size;
 mod jail;
 pub mod limits;
 mod message;
@@ -36,11 +36,11 @@ mod outcome;
 mod schema;
 mod tier;
 
-pub use jail::{JailLayer, JailReport, Refused};
+pub use jail::{JailLayer, JailReport, LayerRefusal};
 pub use limits::Limits;
 pub use message::{
-    Bundle, Checked, Isolation, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, Said, Source, Start, ToHost, ToWorker,
-    Work,
+    Bundle, Checked, Isolation, Language, Load, LoadError, LoadFault, Loaded, LogLevel, LogLine, ProgressMessage, Source, Start, ToHost,
+    ToWorker, Work,
 };
 pub use op::{AtomicCheck, AtomicWrite, HeaderFromEnv, OpFailure, OpRequest, OpValue};
 pub use outcome::{FAILED, Outcome, ReplyBody, STRUCTURED, Spent, StopReason, Thrown, ToolReply, are_blocks};

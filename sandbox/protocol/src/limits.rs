@@ -27,7 +27,7 @@ pub const STACK_BYTES: u64 = 8 << 10;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Row {
+pub struct LimitRow {
     /// Name in the `limits` of an endpoint and in the policy (camelCase).
     pub name: &'static str,
     /// The value that applies by default.
@@ -48,7 +48,7 @@ macro_rules! limits {
         pub struct Limits { $(#[doc = concat!($what, " Unit: ", $unit, ". Default: ", stringify!($default), ".")] #[serde(rename = $name)] pub $field: u64,)* }
 
         /// All limits, in the order of the table in `docs/limits.md`.
-        pub const TABLE: &[Row] = &[$(Row { name: $name, default: $default, ceiling: $ceiling, unit: $unit, what: $what },)*];
+        pub const TABLE: &[LimitRow] = &[$(LimitRow { name: $name, default: $default, ceiling: $ceiling, unit: $unit, what: $what },)*];
 
         impl Default for Limits {
             fn default() -> Self { Self { $($field: $default,)* } }

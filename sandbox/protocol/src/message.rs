@@ -58,7 +58,7 @@ pub enum ToHost {
         spent: Spent,
     },
     /// A progress message of the running call.
-    Progress(Said),
+    Progress(ProgressMessage),
 }
 
 /// A handler's code, its name in stack traces, and the schemas of its input and result.
@@ -213,7 +213,7 @@ pub struct LogLine {
 /// A progress message of a handler for its caller, as the handler wrote it. The host strips control
 /// characters and redacts secrets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Said {
+pub struct ProgressMessage {
     /// Text of the message.
     pub message: String,
     /// Completed fraction, from 0 to 1.

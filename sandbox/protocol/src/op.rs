@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::{frame::few, held::Held, limits::CALL_BYTES};
+use crate::{frame::few, heap_size::HeapSize, limits::CALL_BYTES};
 
 /// Maximum items in the lists of a request. An item can be as short as two bytes in a frame, but an honest worker never sends items that
 /// need more memory than a call's bytes in transit.
@@ -236,19 +236,19 @@ impl OpFailure {
     }
 }
 
-impl Held for HeaderFromEnv {
+impl HeapSize for HeaderFromEnv {
     fn held(&self) -> usize {
         self.header.len() + self.env.len()
     }
 }
 
-impl Held for AtomicCheck {
+impl HeapSize for AtomicCheck {
     fn held(&self) -> usize {
         self.key.len() + self.value.held()
     }
 }
 
-impl Held for AtomicWrite {
+impl HeapSize for AtomicWrite {
     fn held(&self) -> usize {
         match self {
             Self::Set { key, value, .. } => key.len() + value.len(),
@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(set.bytes(), own + 8);
         let check = AtomicCheck { key: "k".into(), value: Some("1".into()) };
         let writes = vec![AtomicWrite::Set { key: "k".into(), value: "2".into(), ttl_ms: None }, AtomicWrite::Delete { key: "d".into() }];
-        let places = size_of::<AtomicCheck>() + 2 * size_of::<AtomicWrite>();
-        assert_eq!(OpRequest::KvAtomic { checks: vec![check], writes }.bytes(), own + places + 5);
+        let positions = size_of::<AtomicCheck>() + 2 * size_of::<AtomicWrite>();
+        assert_eq!(OpRequest::KvAtomic { checks: vec![check], writes }.bytes(), own + positions + 5);
         let headers = vec![(String::new(), String::new()); 1_000];
         let get = OpRequest::HttpGetJson { url: "u".into(), headers, timeout_ms: None, auth: None };
         assert_eq!(get.bytes(), own + 1 + 1_000 * size_of::<(String, String)>(), "what is 2 bytes in a frame is more here");

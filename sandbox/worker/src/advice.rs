@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn decorators_and_accessors_are_told_what_to_do_about() {
+    fn decorators_and_accessors_learn_what_to_do_about() {
         for (source, line, column, what) in [
             ("@logged class A {}", 1, Some(1), "decorators"),
             ("class A {\n  @logged m() {}\n}", 2, None, "decorators"),
@@ -58,13 +58,13 @@ mod tests {
             ("class A { accessor x = 1; }", 1, Some(20), "`accessor`"),
             ("class A {\n  static accessor #x\n}", 2, None, "`accessor`"),
         ] {
-            let told = told(source, line, column);
-            assert!(told.starts_with(&format!("SyntaxError: no: {what}")) && told.contains("esbuild"), "{source}: {told}");
+            let reported = told(source, line, column);
+            assert!(reported.starts_with(&format!("SyntaxError: no: {what}")) && reported.contains("esbuild"), "{source}: {reported}");
         }
     }
 
     #[test]
-    fn other_errors_are_told_as_they_are() {
+    fn other_errors_are_reported_as_they_are() {
         for (source, line, column) in [
             ("const a = 'me@example.com' +;", 1, Some(29)),
             ("const accessor = 1 2", 1, Some(20)),

@@ -2,7 +2,7 @@
 //!
 //! The part that detects an exceeded limit records the reason in [`Budget::stop`]. The first reason
 //! stays. From then on the watchdog asks the engine every 10 ms to terminate, because a single
-//! request can be lost. Code that still runs after [`PATIENCE`] is a loop inside one native
+//! request can be lost. Code that still runs after [`TIMEOUT`] is a loop inside one native
 //! function (`indexOf` on an array-like of length 2^53), which no engine can interrupt. The
 //! watchdog then reports to the host itself and ends the process. The engine cannot interrupt a
 //! schema check either, so that ends the process at once.
@@ -30,9 +30,9 @@ use crate::{
 /// Interval between two termination requests.
 const REISSUE: Duration = Duration::from_millis(10);
 /// Maximum time for the engine to end stopped code.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 /// Longest sleep of the watchdog while code runs. Bounds how late it sees the next, shorter limit.
-const LONGEST: Duration = Duration::from_millis(20);
+const MAX_LEN: Duration = Duration::from_millis(20);
 /// Shortest sleep of the watchdog, so that it does not spin near a limit.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// Number of idle sleeps after which the watchdog waits to be woken.
@@ -49,15 +49,15 @@ pub(crate) enum Phase {
 
 /// The current work of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AtWork {
+enum SchemaActivity {
     /// Checks whether a value is valid.
     Checking(Side),
     /// Lists the problems of a value that is known to be invalid.
     Listing(Side),
 }
 
-impl AtWork {
-    /// All variants, at the index that [`AtWork::number`] gives, from 1. The number 0 means no
+impl SchemaActivity {
+    /// All variants, at the index that [`SchemaActivity::number`] gives, from 1. The number 0 means no
     /// schema.
     const ALL: [Self; 4] =
         [Self::Checking(Side::Input), Self::Checking(Side::Output), Self::Listing(Side::Input), Self::Listing(Side::Output)];
@@ -79,7 +79,7 @@ pub(crate) struct Budget {
     clock: OnceLock<ThreadClock>,
     lifeline: Lifeline,
     loading: AtomicBool,
-    /// The number of the schema work, see [`AtWork::number`].
+    /// The number of the schema work, see [`SchemaActivity::number`].
     at_work: AtomicU8,
     started_cpu_ns: AtomicU64,
     armed: AtomicBool,
@@ -90,7 +90,7 @@ pub(crate) struct Budget {
     limits: Mutex<Limits>,
     stopped: AtomicBool,
     reason: Mutex<Option<StopReason>>,
-    parked: AtomicBool,
+    paused: AtomicBool,
     watchdog: OnceLock<Thread>,
     isolate: OnceLock<IsolateHandle>,
 }
@@ -112,7 +112,7 @@ impl Budget {
             limits: Mutex::default(),
             stopped: AtomicBool::new(false),
             reason: Mutex::new(None),
-            parked: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             watchdog: OnceLock::new(),
             isolate: OnceLock::new(),
         })
@@ -127,7 +127,7 @@ impl Budget {
         let _ = self.clock.set(ThreadClock::current());
         let _ = self.isolate.set(isolate);
         let budget = Arc::clone(self);
-        let handle = thread::Builder::new().name("watchdog".into()).stack_size(64 << 10).spawn(move || budget.patrol())?;
+        let handle = thread::Builder::new().name("watchdog".into()).stack_size(64 << 10).spawn(move || budget.watch_loop())?;
         let _ = self.watchdog.set(handle.thread().clone());
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Budget {
         self.cpu_deadline_ns.store(cpu_ns.saturating_add(limits.cpu_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
         self.wall_deadline_ns.store(now_ns.saturating_add(limits.wall_ms.saturating_mul(NANOS_PER_MS)), Ordering::Relaxed);
         self.armed.store(true, Ordering::SeqCst);
-        if self.parked.load(Ordering::SeqCst)
+        if self.paused.load(Ordering::SeqCst)
             && let Some(watchdog) = self.watchdog.get()
         {
             watchdog.unpark();
@@ -157,33 +157,33 @@ impl Budget {
     }
 
     /// Attributes usage to the schema of `side` until the returned value is dropped.
-    pub(crate) fn checking(&self, side: Side) -> Checking<'_> {
-        self.begin(AtWork::Checking(side))
+    pub(crate) fn checking(&self, side: Side) -> CheckGuard<'_> {
+        self.begin(SchemaActivity::Checking(side))
     }
 
     /// Attributes usage to the schema of `side` while it lists problems, for at most `cpu_ms`,
     /// until the returned value is dropped.
-    pub(crate) fn listing(&self, side: Side, cpu_ms: u64) -> Checking<'_> {
-        let listing = self.begin(AtWork::Listing(side));
+    pub(crate) fn listing(&self, side: Side, cpu_ms: u64) -> CheckGuard<'_> {
+        let listing = self.begin(SchemaActivity::Listing(side));
         let deadline_ns = self.cpu_ns().saturating_add(cpu_ms.saturating_mul(NANOS_PER_MS));
         self.cpu_deadline_ns.store(listing.cpu_deadline_ns.min(deadline_ns), Ordering::SeqCst);
         listing
     }
 
-    fn begin(&self, at_work: AtWork) -> Checking<'_> {
+    fn begin(&self, at_work: SchemaActivity) -> CheckGuard<'_> {
         let cpu_deadline_ns = self.cpu_deadline_ns.load(Ordering::SeqCst);
-        Checking { budget: self, before: self.at_work.swap(at_work.number(), Ordering::SeqCst), cpu_deadline_ns }
+        CheckGuard { budget: self, before: self.at_work.swap(at_work.number(), Ordering::SeqCst), cpu_deadline_ns }
     }
 
-    fn at_work(&self) -> Option<AtWork> {
-        AtWork::ALL.into_iter().find(|at_work| at_work.number() == self.at_work.load(Ordering::SeqCst))
+    fn at_work(&self) -> Option<SchemaActivity> {
+        SchemaActivity::ALL.into_iter().find(|at_work| at_work.number() == self.at_work.load(Ordering::SeqCst))
     }
 
     /// Stops the work because a schema needs more memory than `limit_bytes`.
     pub(crate) fn stop_schema(&self, limit_bytes: u64) {
         match self.at_work() {
-            Some(AtWork::Checking(side)) => self.stop(StopReason::SchemaMemory { side, limit_bytes }),
-            Some(AtWork::Listing(side)) => self.stop(StopReason::Unlisted { side }),
+            Some(SchemaActivity::Checking(side)) => self.stop(StopReason::SchemaMemory { side, limit_bytes }),
+            Some(SchemaActivity::Listing(side)) => self.stop(StopReason::Unlisted { side }),
             None => self.stop(StopReason::Memory { limit_bytes }),
         }
     }
@@ -242,16 +242,16 @@ impl Budget {
             let cpu_us = self.cpu_ns().saturating_sub(self.started_cpu_ns.load(Ordering::Relaxed)) / 1_000;
             ToHost::Done { outcome: Outcome::Stopped(reason), spent: Spent { cpu_us, ..Spent::default() } }
         };
-        self.lifeline.last_words(&message, status)
+        self.lifeline.final_message(&message, status)
     }
 
     /// Returns the time until the wall limit, and stops the call if none is left.
     pub(crate) fn wall_left(&self) -> Duration {
-        let left = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
-        if left == 0 {
+        let remaining = self.wall_deadline_ns.load(Ordering::Relaxed).saturating_sub(monotonic_ns());
+        if remaining == 0 {
             self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) });
         }
-        Duration::from_nanos(left)
+        Duration::from_nanos(remaining)
     }
 
     fn terminate(&self) {
@@ -260,14 +260,14 @@ impl Budget {
         }
     }
 
-    fn patrol(&self) {
+    fn watch_loop(&self) {
         let mut idle = 0;
         let mut stopped_at_ns = None;
         loop {
             if self.stopped() {
                 let stopped_at_ns = *stopped_at_ns.get_or_insert_with(monotonic_ns);
                 let since = monotonic_ns() - stopped_at_ns;
-                if self.at_work().is_some() || Duration::from_nanos(since) > PATIENCE {
+                if self.at_work().is_some() || Duration::from_nanos(since) > TIMEOUT {
                     self.end_process();
                 }
                 self.terminate();
@@ -277,13 +277,13 @@ impl Budget {
                 thread::park_timeout(self.check());
             } else if idle < IDLE_ROUNDS {
                 idle += 1;
-                thread::park_timeout(LONGEST);
+                thread::park_timeout(MAX_LEN);
             } else {
-                self.parked.store(true, Ordering::SeqCst);
+                self.paused.store(true, Ordering::SeqCst);
                 if !self.armed.load(Ordering::SeqCst) && !self.stopped() {
                     thread::park();
                 }
-                self.parked.store(false, Ordering::SeqCst);
+                self.paused.store(false, Ordering::SeqCst);
                 idle = 0;
             }
         }
@@ -298,7 +298,7 @@ impl Budget {
         if cpu_left == 0 || wall_left == 0 {
             return self.confirm();
         }
-        Duration::from_nanos(cpu_left.min(wall_left)).clamp(SHORTEST, LONGEST)
+        Duration::from_nanos(cpu_left.min(wall_left)).clamp(SHORTEST, MAX_LEN)
     }
 
     fn confirm(&self) -> Duration {
@@ -312,8 +312,8 @@ impl Budget {
         }
         let limit_ms = self.cpu_ms.load(Ordering::Relaxed);
         match at_work {
-            Some(AtWork::Listing(side)) if cpu_over || wall_over => self.stop(StopReason::Unlisted { side }),
-            Some(AtWork::Checking(side)) if cpu_over => self.stop(StopReason::SchemaTime { side, limit_ms }),
+            Some(SchemaActivity::Listing(side)) if cpu_over || wall_over => self.stop(StopReason::Unlisted { side }),
+            Some(SchemaActivity::Checking(side)) if cpu_over => self.stop(StopReason::SchemaTime { side, limit_ms }),
             None if cpu_over => self.stop(StopReason::CpuTime { limit_ms }),
             _ if wall_over => self.stop(StopReason::WallTime { limit_ms: self.wall_ms.load(Ordering::Relaxed) }),
             _ => {}
@@ -323,13 +323,13 @@ impl Budget {
 }
 
 /// Marks a schema as at work. Dropping it restores the previous deadline.
-pub(crate) struct Checking<'a> {
+pub(crate) struct CheckGuard<'a> {
     budget: &'a Budget,
     before: u8,
     cpu_deadline_ns: u64,
 }
 
-impl Drop for Checking<'_> {
+impl Drop for CheckGuard<'_> {
     fn drop(&mut self) {
         self.budget.cpu_deadline_ns.store(self.cpu_deadline_ns, Ordering::SeqCst);
         self.budget.at_work.store(self.before, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use deno_core::OpState;
 use tollhouse_protocol::{
-    Limits, LoadError, LogLevel, LogLine, Outcome, ReplyBody, Said, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
+    Limits, LoadError, LogLevel, LogLine, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToolReply, limits::STACK_BYTES,
 };
 
 use crate::{budget::Budget, decoders::Decoders, host::Outbox, op_queue::OpQueue};
@@ -81,14 +81,14 @@ impl CallState {
 
     /// Sends a progress message to the caller, unless the call has ended or has used up its
     /// messages.
-    pub(crate) fn say(&mut self, mut message: String, fraction: Option<f64>) {
+    pub(crate) fn push_progress(&mut self, mut message: String, fraction: Option<f64>) {
         if self.has_ended() || self.progress >= self.limits.progress_messages {
             return;
         }
         self.progress += 1;
         cut(&mut message, self.limits.progress_bytes);
         // A message has at most `progress_bytes`, far below a frame's limit.
-        let _ = self.outbox.put(&ToHost::Progress(Said { message, fraction }));
+        let _ = self.outbox.put(&ToHost::Progress(ProgressMessage { message, fraction }));
     }
 
     /// Ends the call with the handler's answer.

@@ -14,44 +14,44 @@ use tollhouse_protocol::limits::DECODERS;
 #[derive(Default)]
 pub(crate) struct Decoders {
     last: u32,
-    under_way: HashMap<u32, Decoder>,
+    open: HashMap<u32, Decoder>,
 }
 
 impl Decoders {
     /// Returns `held` if it is a decoder of this call, else the number of a new one, or 0 if there
     /// are [`DECODERS`] already.
     pub(crate) fn begin(&mut self, held: u32, encoding: &'static Encoding, keep_mark: bool) -> u32 {
-        if self.under_way.contains_key(&held) {
+        if self.open.contains_key(&held) {
             return held;
         }
-        if self.under_way.len() >= DECODERS {
+        if self.open.len() >= DECODERS {
             return 0;
         }
         self.last += 1;
         let decoder = if keep_mark { encoding.new_decoder_without_bom_handling() } else { encoding.new_decoder_with_bom_removal() };
-        self.under_way.insert(self.last, decoder);
+        self.open.insert(self.last, decoder);
         self.last
     }
 
     /// Decodes the next piece. Returns `None` if `fatal` is set and the piece is invalid in the
     /// decoder's encoding.
     pub(crate) fn decode(&mut self, number: u32, piece: &[u8], fatal: bool, is_last: bool) -> Option<String> {
-        let text = feed(self.under_way.get_mut(&number)?, piece, fatal, is_last);
+        let text = feed(self.open.get_mut(&number)?, piece, fatal, is_last);
         if is_last {
-            self.under_way.remove(&number);
+            self.open.remove(&number);
         }
         text
     }
 
     /// Removes all decoders, because another call begins.
     pub(crate) fn clear(&mut self) {
-        self.under_way.clear();
+        self.open.clear();
     }
 }
 
 impl std::fmt::Debug for Decoders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Decoders").field("under_way", &self.under_way.len()).finish_non_exhaustive()
+        f.debug_struct("Decoders").field("under_way", &self.open.len()).finish_non_exhaustive()
     }
 }
 

@@ -34,7 +34,7 @@ const SNAPSHOT: Option<&[u8]> = None;
 const FLAGS: &str = "--single-threaded --stack-size=512 --max-semi-space-size=1 --min-semi-space-size=1 --no-expose-wasm \
                      --no-enable-lazy-source-positions";
 
-/// Maximum heap of a worker that is [tidied](tidy), in bytes. Up to this size that takes a few
+/// Maximum heap of a worker that is [tidied](cleanup_globals), in bytes. Up to this size that takes a few
 /// milliseconds, which nobody is billed for.
 const TIDY_BYTES: usize = 16 << 20;
 
@@ -85,7 +85,7 @@ pub(crate) fn limit_heap(isolate: &mut v8::Isolate, memory: &Arc<Memory>) {
 }
 
 /// Collects the garbage of an idle isolate, unless its heap is large.
-pub(crate) fn tidy(isolate: &mut v8::Isolate) {
+pub(crate) fn cleanup_globals(isolate: &mut v8::Isolate) {
     if isolate.get_heap_statistics().used_heap_size() <= TIDY_BYTES {
         isolate.low_memory_notification();
     }

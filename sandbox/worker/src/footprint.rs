@@ -5,7 +5,7 @@
 //! The kernel counts writable memory that is not backed by a file (getrlimit(2), `RLIMIT_DATA`),
 //! and refuses more. Most code that is refused memory cannot continue: the engine calls
 //! [`memory::out_of_memory`](crate::memory), our allocator calls [`heap`](crate::heap), and an
-//! abort ends in [`fatal`](crate::fatal).
+//! abort ends in [`fatal`](crate::crash_handler).
 
 use std::ptr;
 
@@ -61,8 +61,8 @@ pub(crate) fn is_exhausted() -> bool {
     // SAFETY: the mapping is new, nobody else knows it, and it is unmapped again.
     unsafe {
         let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let place = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, how, -1, 0);
-        place == libc::MAP_FAILED || libc::munmap(place, PROBE_BYTES) != 0
+        let position = libc::mmap(ptr::null_mut(), PROBE_BYTES, libc::PROT_READ | libc::PROT_WRITE, how, -1, 0);
+        position == libc::MAP_FAILED || libc::munmap(position, PROBE_BYTES) != 0
     }
 }
 

@@ -19,7 +19,7 @@ use tollhouse_protocol::exit::OUT_OF_MEMORY;
 use crate::{budget::Budget, host};
 
 #[global_allocator]
-static HEAP: Counted = Counted;
+static HEAP: CountingAllocator = CountingAllocator;
 
 /// Whether allocations count.
 static COUNTING: AtomicBool = AtomicBool::new(false);
@@ -37,25 +37,25 @@ pub(crate) fn report_to(budget: Arc<Budget>) {
 
 /// Limits allocations from now on, attributed to the schema that is at work, until the returned
 /// value is dropped.
-pub(crate) fn limit(bytes: u64) -> Limited {
+pub(crate) fn limit(bytes: u64) -> HeapLimitGuard {
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     LIMIT.store(bytes, Ordering::Relaxed);
     LEFT.store(bytes, Ordering::Relaxed);
     COUNTING.store(REPORTING.get().is_some(), Ordering::Relaxed);
-    Limited
+    HeapLimitGuard
 }
 
 /// A limit in force.
-pub(crate) struct Limited;
+pub(crate) struct HeapLimitGuard;
 
-impl Drop for Limited {
+impl Drop for HeapLimitGuard {
     fn drop(&mut self) {
         COUNTING.store(false, Ordering::Relaxed);
     }
 }
 
 /// The system's allocator with counting.
-struct Counted;
+struct CountingAllocator;
 
 fn take(bytes: usize) {
     if COUNTING.load(Ordering::Relaxed) && LEFT.fetch_sub(count(bytes), Ordering::Relaxed) < count(bytes) {
@@ -63,7 +63,7 @@ fn take(bytes: usize) {
     }
 }
 
-fn give_back(bytes: usize) {
+fn subtract(bytes: usize) {
     if COUNTING.load(Ordering::Relaxed) {
         LEFT.fetch_add(count(bytes), Ordering::Relaxed);
     }
@@ -83,11 +83,11 @@ fn overrun() {
 }
 
 /// Returns the allocated memory. If the allocation failed, the process is out of memory and ends.
-fn given(place: *mut u8) -> *mut u8 {
-    if place.is_null() {
+fn add(position: *mut u8) -> *mut u8 {
+    if position.is_null() {
         exhausted();
     }
-    place
+    position
 }
 
 #[cold]
@@ -105,29 +105,29 @@ fn exhausted() {
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait")]
 // SAFETY: every request is passed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counted {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
         // SAFETY: guaranteed by the caller.
-        given(unsafe { System.alloc(layout) })
+        add(unsafe { System.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         take(layout.size());
         // SAFETY: guaranteed by the caller.
-        given(unsafe { System.alloc_zeroed(layout) })
+        add(unsafe { System.alloc_zeroed(layout) })
     }
 
-    unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+    unsafe fn realloc(&self, position: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         take(bytes);
-        give_back(layout.size());
+        subtract(layout.size());
         // SAFETY: guaranteed by the caller.
-        given(unsafe { System.realloc(place, layout, bytes) })
+        add(unsafe { System.realloc(position, layout, bytes) })
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        give_back(layout.size());
+    unsafe fn dealloc(&self, position: *mut u8, layout: Layout) {
+        subtract(layout.size());
         // SAFETY: guaranteed by the caller.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { System.dealloc(position, layout) }
     }
 }

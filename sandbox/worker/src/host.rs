@@ -24,7 +24,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Why communication with the host is impossible. Each of these ends the worker.
 #[derive(Debug)]
-pub(crate) enum Gone {
+pub(crate) enum HostGone {
     /// The host closed the socket.
     Closed,
     Io,
@@ -52,12 +52,12 @@ pub(crate) struct Lifeline {
 }
 
 /// Whether a thread is sending the last message. Nothing follows it.
-static SAID: AtomicBool = AtomicBool::new(false);
+static EXIT_MESSAGE_SENT: AtomicBool = AtomicBool::new(false);
 
 /// Claims the right to send the last message to the host. A second caller waits for the first to
 /// end the process. Async-signal-safe.
-pub(crate) fn claim_last_words() {
-    while SAID.swap(true, Ordering::SeqCst) {
+pub(crate) fn claim_final_message() {
+    while EXIT_MESSAGE_SENT.swap(true, Ordering::SeqCst) {
         let _ = poll(&mut [], None);
     }
 }
@@ -66,8 +66,8 @@ impl Lifeline {
     /// Writes `message`, unless frames are being written right now, and ends the process with
     /// `status`.
     #[expect(unsafe_code, reason = "the socket is owned by a thread that does not answer")]
-    pub(crate) fn last_words(&self, message: &ToHost, status: u8) -> ! {
-        claim_last_words();
+    pub(crate) fn final_message(&self, message: &ToHost, status: u8) -> ! {
+        claim_final_message();
         let mut frame = Vec::new();
         // Held until the process is gone, so that nothing follows the last message.
         let writing = self.writing.try_lock();
@@ -96,9 +96,9 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`Gone::Frame`] if the message is larger than a frame may be. Nothing is added then.
-    pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), Gone> {
-        frame::encode(message, &mut self.0).map_err(|_| Gone::Frame)
+    /// [`HostGone::Frame`] if the message is larger than a frame may be. Nothing is added then.
+    pub(crate) fn put(&mut self, message: &ToHost) -> Result<(), HostGone> {
+        frame::encode(message, &mut self.0).map_err(|_| HostGone::Frame)
     }
 }
 
@@ -118,8 +118,8 @@ impl Host {
 
     /// Switches to another socket under the same descriptor number. Must be called before the first
     /// message.
-    pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
-        dup2(socket, &mut self.socket).map_err(|_| Gone::Io)
+    pub(crate) fn switch_socket(&mut self, socket: &OwnedFd) -> Result<(), HostGone> {
+        dup2(socket, &mut self.socket).map_err(|_| HostGone::Io)
     }
 
     /// Returns a second way to reach the host, for use if this thread cannot.
@@ -128,15 +128,15 @@ impl Host {
     }
 
     /// Writes all waiting frames, in one system call if the socket takes them.
-    pub(crate) fn send(&mut self, outbox: &mut Outbox) -> Result<(), Gone> {
+    pub(crate) fn send(&mut self, outbox: &mut Outbox) -> Result<(), HostGone> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sent = 0;
         while sent < outbox.0.len() {
             match write(&self.socket, &outbox.0[sent..]) {
-                Ok(0) => return Err(Gone::Closed),
+                Ok(0) => return Err(HostGone::Closed),
                 Ok(bytes) => sent += bytes,
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Gone::Io),
+                Err(_) => return Err(HostGone::Io),
             }
         }
         outbox.0.clear();
@@ -144,8 +144,8 @@ impl Host {
         Ok(())
     }
 
-    /// Waits for the next message. With `wait`, returns [`Gone::TimedOut`] after that time.
-    pub(crate) fn next(&mut self, wait: Option<Duration>) -> Result<ToWorker, Gone> {
+    /// Waits for the next message. With `wait`, returns [`HostGone::TimedOut`] after that time.
+    pub(crate) fn next(&mut self, wait: Option<Duration>) -> Result<ToWorker, HostGone> {
         loop {
             if let Some(message) = self.take()? {
                 return Ok(message);
@@ -157,64 +157,64 @@ impl Host {
 
     /// Waits until there is something to read, at most for `wait`. A blocking read would do the
     /// same, but would also be woken in vain whenever the host reads.
-    pub(crate) fn readable(&self, wait: Option<Duration>) -> Result<(), Gone> {
-        let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| Gone::Io)?;
+    pub(crate) fn readable(&self, wait: Option<Duration>) -> Result<(), HostGone> {
+        let timeout = wait.map(Timespec::try_from).transpose().map_err(|_| HostGone::Io)?;
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         loop {
             match poll(&mut polled, timeout.as_ref()) {
                 // A caller with a time-out looks at the clock and calls again.
-                Ok(0) | Err(Errno::INTR) if timeout.is_some() => return Err(Gone::TimedOut),
+                Ok(0) | Err(Errno::INTR) if timeout.is_some() => return Err(HostGone::TimedOut),
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Gone::Io),
+                Err(_) => return Err(HostGone::Io),
             }
         }
     }
 
-    fn take(&mut self) -> Result<Option<ToWorker>, Gone> {
+    fn take(&mut self) -> Result<Option<ToWorker>, HostGone> {
         let held = &self.input[self.start..self.end];
         let Some(prefix) = held.first_chunk::<PREFIX_BYTES>() else {
             return Ok(None);
         };
-        let length = frame::length(*prefix).map_err(|_| Gone::Frame)?;
+        let length = frame::length(*prefix).map_err(|_| HostGone::Frame)?;
         let Some(payload) = held.get(PREFIX_BYTES..PREFIX_BYTES + length) else {
             return Ok(None);
         };
-        let message = frame::decode(payload).map_err(|_| Gone::Frame)?;
+        let message = frame::decode(payload).map_err(|_| HostGone::Frame)?;
         self.start += PREFIX_BYTES + length;
         Ok(Some(message))
     }
 
-    fn fill(&mut self) -> Result<(), Gone> {
+    fn fill(&mut self) -> Result<(), HostGone> {
         if self.start > 0 {
             self.input.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
         }
-        let wanted =
+        let requested =
             self.input[..self.end].first_chunk::<PREFIX_BYTES>().map_or(0, |prefix| u32::from_le_bytes(*prefix) as usize + PREFIX_BYTES);
         if self.end == 0 && self.input.len() > 4 * BUFFER_BYTES {
             self.input.truncate(BUFFER_BYTES);
             self.input.shrink_to_fit();
-        } else if wanted.max(self.end + 1) > self.input.len() {
-            self.input.resize(wanted.max(2 * self.input.len()), 0);
+        } else if requested.max(self.end + 1) > self.input.len() {
+            self.input.resize(requested.max(2 * self.input.len()), 0);
         }
         loop {
             match read(&self.socket, &mut self.input[self.end..]) {
-                Ok(0) => return Err(Gone::Closed),
+                Ok(0) => return Err(HostGone::Closed),
                 Ok(bytes) => {
                     self.end += bytes;
                     return Ok(());
                 }
                 Err(Errno::INTR) => {}
-                Err(_) => return Err(Gone::Io),
+                Err(_) => return Err(HostGone::Io),
             }
         }
     }
 }
 
-impl From<Gone> for io::Error {
-    fn from(gone: Gone) -> Self {
-        Self::other(format!("{gone:?}"))
+impl From<HostGone> for io::Error {
+    fn from(removed: HostGone) -> Self {
+        Self::other(format!("{removed:?}"))
     }
 }

@@ -15,8 +15,6 @@
 //! A layer that the system refuses is reported with its error number, and the host decides whether
 //! the rest is enough.
 
-#[path = "jail/calls.rs"]
-mod calls;
 #[path = "jail/code.rs"]
 mod code;
 #[path = "jail/files.rs"]
@@ -27,6 +25,8 @@ mod identity;
 mod namespaces;
 #[path = "jail/resources.rs"]
 mod resources;
+#[path = "jail/syscalls.rs"]
+mod syscalls;
 
 use std::os::fd::RawFd;
 
@@ -35,7 +35,7 @@ use rustix::{
     process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal},
     thread::set_no_new_privs,
 };
-use tollhouse_protocol::{JailLayer, JailReport, Refused};
+use tollhouse_protocol::{JailLayer, JailReport, LayerRefusal};
 
 /// A function that puts a layer in force.
 type Step = fn() -> Result<()>;
@@ -43,20 +43,20 @@ type Step = fn() -> Result<()>;
 /// A jail that is being entered.
 #[derive(Debug)]
 pub(crate) struct Jail {
-    wanted: Vec<JailLayer>,
+    requested: Vec<JailLayer>,
     report: JailReport,
 }
 
 impl Jail {
     /// Returns a jail of these layers, none of which is in force yet.
-    pub(crate) fn of(wanted: &[JailLayer]) -> Self {
-        Self { wanted: wanted.to_vec(), report: JailReport::default() }
+    pub(crate) fn of(requested: &[JailLayer]) -> Self {
+        Self { requested: requested.to_vec(), report: JailReport::default() }
     }
 
     /// Enters the layers that an engine can boot under.
     pub(crate) fn enter(&mut self, socket: RawFd) {
         self.apply(JailLayer::Descriptors, || resources::close_others(socket));
-        self.apply(JailLayer::OomScore, resources::die_first);
+        self.apply(JailLayer::OomScore, resources::raise_oom_score);
         self.apply(JailLayer::Rlimits, resources::limit);
         self.apply(JailLayer::NoNewPrivs, || set_no_new_privs(true));
         self.apply(JailLayer::NoExec, code::deny);
@@ -65,11 +65,11 @@ impl Jail {
     /// Leaves the host's environment. `user` is the number of a user and group that only this
     /// process gets.
     pub(crate) fn leave(&mut self, user: Option<u32>) {
-        self.apply(JailLayer::PidNamespace, namespaces::be_first);
+        self.apply(JailLayer::PidNamespace, namespaces::become_init);
         // First with the host's rights, if it has any: a system may refuse namespaces to processes
         // without.
         self.enter_namespaces();
-        if self.wanted.contains(&JailLayer::Capabilities) {
+        if self.requested.contains(&JailLayer::Capabilities) {
             // After the change of user this is not permitted any more.
             identity::forgo_capabilities();
         }
@@ -91,7 +91,7 @@ impl Jail {
             self.apply(JailLayer::Rlimits, resources::forbid_new_processes);
         }
         let compiles = !self.is_in_force(JailLayer::NoExec);
-        self.apply(JailLayer::Seccomp, || calls::allow_few(compiles));
+        self.apply(JailLayer::Seccomp, || syscalls::allow_few(compiles));
         self.report
     }
 
@@ -118,7 +118,7 @@ impl Jail {
 
     /// Applies a step of a layer. Its result replaces an earlier one of the same layer.
     fn apply(&mut self, layer: JailLayer, step: impl FnOnce() -> Result<()>) {
-        if !self.wanted.contains(&layer) {
+        if !self.requested.contains(&layer) {
             return;
         }
         let report = &mut self.report;
@@ -126,7 +126,7 @@ impl Jail {
         report.refused.retain(|known| known.layer != layer);
         match step() {
             Ok(()) => report.in_force.push(layer),
-            Err(error) => report.refused.push(Refused { layer, errno: error.raw_os_error() }),
+            Err(error) => report.refused.push(LayerRefusal { layer, errno: error.raw_os_error() }),
         }
     }
 }

@@ -108,9 +108,9 @@ fn compile(
     if requests.length() > 0 {
         let mut error = refusal("imports are not available: a tool is one module, bundle what it needs into it");
         if let Some(request) = requests.get(scope, 0).and_then(|request| Local::<v8::ModuleRequest>::try_from(request).ok()) {
-            let place = module.source_offset_to_location(request.get_source_offset());
+            let position = module.source_offset_to_location(request.get_source_offset());
             (error.line, error.column) =
-                (u32::try_from(place.get_line_number() + 1).ok(), u32::try_from(place.get_column_number() + 1).ok());
+                (u32::try_from(position.get_line_number() + 1).ok(), u32::try_from(position.get_column_number() + 1).ok());
         }
         return Err(error);
     }
@@ -132,8 +132,8 @@ fn placed(error: LoadError, source: &str) -> LoadError {
 
 /// Returns the engine's error for a source that it rejects.
 fn syntax_error(scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>, driver: &Driver, shift: u32) -> LoadError {
-    let place = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
-    let (line, column) = match place {
+    let location = scope.message().map(|message| (message.get_line_number(scope), message.get_start_column()));
+    let (line, column) = match location {
         Some((Some(line @ 1..), column)) => (u32::try_from(line).ok(), u32::try_from(column + 1).ok()),
         _ => (None, None),
     };

@@ -15,10 +15,10 @@ mod advice;
 mod budget;
 mod call_state;
 mod clock;
+mod crash_handler;
 mod decoders;
 mod driver;
 mod engine;
-mod fatal;
 mod footprint;
 mod heap;
 mod host;
@@ -30,11 +30,11 @@ mod op_queue;
 mod ops;
 mod pattern;
 mod pump;
-mod rehearsal;
 mod schema;
 mod scripts;
 mod stack;
 mod typescript;
+mod warm_up;
 mod worker;
 mod zygote;
 
@@ -42,10 +42,10 @@ use std::process::ExitCode;
 
 use tollhouse_protocol::Tier;
 
-use crate::{host::Gone, worker::Terms};
+use crate::{host::HostGone, worker::WorkerOptions};
 
 /// The main function for the role of the process.
-type Begin = fn(Terms) -> Result<(), Gone>;
+type Begin = fn(WorkerOptions) -> Result<(), HostGone>;
 
 fn main() -> ExitCode {
     if std::env::args().skip(1).eq(["--about".to_owned()]) {
@@ -74,7 +74,7 @@ fn about() -> ExitCode {
 
 /// Parses the arguments: `--socket` with a descriptor for a worker or `--zygote` for a zygote,
 /// `--user` with a user to switch to, and `--tier`.
-fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, Terms)> {
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, WorkerOptions)> {
     let (mut begin, mut user, mut tier) = (None, None, Tier::default());
     while let Some(name) = words.next() {
         let value = words.next()?;
@@ -88,7 +88,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<(Begin, Terms)> 
         }
     }
     let (begin, socket) = begin?;
-    Some((begin, Terms { socket, user, tier }))
+    Some((begin, WorkerOptions { socket, user, tier }))
 }
 
 /// Sets the environment variables that the engines read. The host leaves the environment empty.

@@ -157,10 +157,10 @@ fn array_buffer<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<Loca
         tries.next()?;
         scope.low_memory_notification();
     }
-    let (length, place) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
-    // SAFETY: nobody else has the pointer, and `give_back` frees it once, whatever the engine does
+    let (length, position) = (bytes.len(), Box::into_raw(bytes.into_boxed_slice()));
+    // SAFETY: nobody else has the pointer, and `release_bytes` frees it once, whatever the engine does
     // with it.
-    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(place.cast(), length, give_back, ptr::null_mut()) };
+    let store = unsafe { ArrayBuffer::new_backing_store_from_ptr(position.cast(), length, release_bytes, ptr::null_mut()) };
     Some(ArrayBuffer::with_backing_store(scope, &store.make_shared()))
 }
 
@@ -177,9 +177,9 @@ pub(crate) fn bytes<'s>(scope: &mut PinScope<'s, '_>, bytes: Vec<u8>) -> Option<
 ///
 /// `place` must be a boxed slice of `length` bytes, and must be freed only once.
 #[expect(unsafe_code, reason = "the engine calls back with a bare pointer")]
-unsafe extern "C" fn give_back(place: *mut c_void, length: usize, _unused: *mut c_void) {
+unsafe extern "C" fn release_bytes(position: *mut c_void, length: usize, _unused: *mut c_void) {
     // SAFETY: guaranteed by the caller.
-    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(place.cast::<u8>(), length)) });
+    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(position.cast::<u8>(), length)) });
     if let Some(memory) = REPORTING.get() {
         memory.release(length);
     }
@@ -204,11 +204,11 @@ fn allocate(memory: &Memory, bytes: usize, how: impl FnOnce(Layout) -> *mut u8) 
     if !memory.reserve(bytes) {
         return ptr::null_mut();
     }
-    let place = how(layout);
-    if place.is_null() {
+    let position = how(layout);
+    if position.is_null() {
         memory.release(bytes);
     }
-    place.cast()
+    position.cast()
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
@@ -224,12 +224,12 @@ unsafe extern "C" fn allocate_bare(memory: &Memory, bytes: usize) -> *mut c_void
 }
 
 #[expect(unsafe_code, reason = "part of the engine's table; see `allocator`")]
-unsafe extern "C" fn free(memory: &Memory, place: *mut c_void, bytes: usize) {
+unsafe extern "C" fn free(memory: &Memory, position: *mut c_void, bytes: usize) {
     if let Some(layout) = layout(bytes)
-        && !place.is_null()
+        && !position.is_null()
     {
         // SAFETY: the engine frees what `allocate` returned, with the size it requested.
-        unsafe { dealloc(place.cast(), layout) };
+        unsafe { dealloc(position.cast(), layout) };
         memory.release(bytes);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Strings, templates, comments and regular expressions are skipped, the latter where the context
 //! leaves no doubt. So the result is a good estimate. If it passes a source that a parser cannot
-//! handle, [`fatal`](crate::fatal) ends the process.
+//! handle, [`fatal`](crate::crash_handler) ends the process.
 
 use std::mem;
 
@@ -20,7 +20,7 @@ const LEVELS: usize = 500;
 /// The line at which a source is nested too deep for a parser.
 pub(crate) fn check(source: &str) -> Result<u32, LoadError> {
     let scan = Scan::of(source.as_bytes());
-    match scan.too_deep {
+    match scan.is_too_deep {
         Some(line) => {
             Err(LoadError { message: format!("the source is nested deeper than {LEVELS} levels"), line: Some(line), column: None })
         }
@@ -42,7 +42,7 @@ struct Scan<'a> {
     piece: Option<Piece>,
     longest: Piece,
     /// The line at which the nesting became too deep.
-    too_deep: Option<u32>,
+    is_too_deep: Option<u32>,
 }
 
 /// An open bracket, and the piece that contains it.
@@ -63,10 +63,11 @@ struct Piece {
 
 impl<'a> Scan<'a> {
     fn of(source: &'a [u8]) -> Self {
-        let longest = Piece { line: 1, size: 0 };
-        let mut scan = Self { source, line: 1, open: Vec::new(), operators: 0, before: b';', piece: None, longest, too_deep: None };
+        let max_len = Piece { line: 1, size: 0 };
+        let mut scan =
+            Self { source, line: 1, open: Vec::new(), operators: 0, before: b';', piece: None, longest: max_len, is_too_deep: None };
         let mut at = 0;
-        while at < source.len() && scan.too_deep.is_none() {
+        while at < source.len() && scan.is_too_deep.is_none() {
             let passed = match scan.open.last() {
                 Some(Open { bracket: b'`', .. }) => scan.template(&source[at..]),
                 _ => scan.code(at),
@@ -123,7 +124,7 @@ impl<'a> Scan<'a> {
             b';' | b',' => return true,
             b'}' => true,
             b')' | b']' | b'`' | b'"' | b'\'' => before[text.len()..].contains(&b'\n'),
-            last => is_of_word(last) && before[text.len()..].contains(&b'\n') && !GO_ON.contains(&last_word(text)),
+            last => is_of_word(last) && before[text.len()..].contains(&b'\n') && !CONTINUATIONS.contains(&last_word(text)),
         };
         may_end && is_of_word(rest[0]) && !rest.starts_with(b"else")
     }
@@ -146,17 +147,17 @@ impl<'a> Scan<'a> {
 
     fn open(&mut self, bracket: u8) {
         self.open.push(Open { bracket, within: self.piece.take() });
-        self.judge();
+        self.classify();
     }
 
     fn operate(&mut self) {
         self.operators += 1;
-        self.judge();
+        self.classify();
     }
 
-    fn judge(&mut self) {
+    fn classify(&mut self) {
         if self.open.len() + self.operators > LEVELS {
-            self.too_deep = Some(self.line);
+            self.is_too_deep = Some(self.line);
         }
     }
 
@@ -177,7 +178,7 @@ impl<'a> Scan<'a> {
 }
 
 /// Words after which a statement continues, even on the next line.
-const GO_ON: [&[u8]; 10] = [b"await", b"delete", b"do", b"else", b"in", b"instanceof", b"keyof", b"new", b"typeof", b"void"];
+const CONTINUATIONS: [&[u8]; 10] = [b"await", b"delete", b"do", b"else", b"in", b"instanceof", b"keyof", b"new", b"typeof", b"void"];
 
 fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()

@@ -8,7 +8,7 @@ use crate::{budget::Budget, host::Outbox};
 
 /// An op that the host has not answered.
 #[derive(Debug)]
-struct Waiting {
+struct PendingOp {
     /// The number by which scripts know it.
     number: u32,
     /// The number by which the host knows it, once sent. It rises in sending order and is never
@@ -19,7 +19,7 @@ struct Waiting {
     /// Whether it is a timer. A timer does not count toward the limit of other ops.
     sleeps: bool,
     /// Whether its answer still wakes the handler.
-    heard: bool,
+    answered: bool,
     /// Bytes of its request, until it is answered.
     bytes: usize,
     /// The request, until it is sent.
@@ -35,7 +35,7 @@ pub(crate) struct OpQueue {
     last_sent: u32,
     ops: u64,
     http_requests: u64,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingOp>,
     /// Bytes of the requests that are not sent yet.
     queued_bytes: usize,
     refused: VecDeque<(u32, OpFailure)>,
@@ -100,7 +100,7 @@ impl OpQueue {
             if self.waiting[at].request.is_some() {
                 self.queued_bytes -= self.waiting.remove(at).bytes;
             } else {
-                self.waiting[at].heard = false;
+                self.waiting[at].answered = false;
             }
         }
     }
@@ -110,7 +110,7 @@ impl OpQueue {
     pub(crate) fn answered(&mut self, sent: u32) -> Option<u32> {
         let at = self.waiting.iter().position(|op| op.sent == Some(sent))?;
         let op = self.waiting.remove(at);
-        op.heard.then_some(op.number)
+        op.answered.then_some(op.number)
     }
 
     /// Takes the next op that failed without a request to the host.
@@ -125,7 +125,7 @@ impl OpQueue {
 
     /// Returns whether any answer could wake the handler.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.iter().any(|op| op.heard)
+        self.waiting.iter().any(|op| op.answered)
     }
 
     /// Returns whether a pending op changes stored data.
@@ -136,9 +136,9 @@ impl OpQueue {
     /// Moves every request whose turn has come to the outbox.
     pub(crate) fn send(&mut self, outbox: &mut Outbox) {
         let mut bytes: usize = self.waiting.iter().filter(|op| op.sent.is_some()).map(|op| op.bytes).sum();
-        let under_way = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
-        let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(under_way(false));
-        let mut sleeps = self.limits.timers.max(1).saturating_sub(under_way(true));
+        let in_flight = |sleeps| self.waiting.iter().filter(|op| op.sleeps == sleeps && op.sent.is_some()).count() as u64;
+        let mut turns = self.limits.ops_in_flight.max(1).saturating_sub(in_flight(false));
+        let mut sleeps = self.limits.timers.max(1).saturating_sub(in_flight(true));
         for op in &mut self.waiting {
             let turns = if op.sleeps { &mut sleeps } else { &mut turns };
             if *turns == 0 {
@@ -186,7 +186,7 @@ impl OpQueue {
         }
         self.last_op += 1;
         self.queued_bytes += bytes;
-        self.waiting.push(Waiting { number: self.last_op, sent: None, writes, sleeps, heard: true, bytes, request: Some(request) });
+        self.waiting.push(PendingOp { number: self.last_op, sent: None, writes, sleeps, answered: true, bytes, request: Some(request) });
         self.last_op
     }
 

@@ -4,12 +4,12 @@
 //! number at once. [`CallState`] sends the request and delivers the answer.
 
 mod args;
-mod asks;
 mod charge;
 mod clone;
 mod crypto;
-mod end;
+mod host_ops;
 mod log;
+mod outcome;
 mod progress;
 mod text;
 mod timers;
@@ -37,7 +37,7 @@ const NEEDED_BY_CORE: &[&str] =
 
 fn table() -> Vec<OpDecl> {
     let own = vec![
-        asks::op_file_write_text(),
+        host_ops::op_file_write_text(),
         timers::op_sleep(),
         timers::op_forget(),
         log::op_log(),
@@ -60,12 +60,12 @@ fn table() -> Vec<OpDecl> {
         crypto::op_random(),
         crypto::op_uuid(),
         crypto::op_digest(),
-        end::op_returned(),
-        end::op_responded(),
-        end::op_responded_bytes(),
-        end::op_threw(),
-        end::op_loaded(),
-        end::op_unloadable(),
+        outcome::op_returned(),
+        outcome::op_responded(),
+        outcome::op_responded_bytes(),
+        outcome::op_threw(),
+        outcome::op_loaded(),
+        outcome::op_unloadable(),
     ];
-    asks::table().into_iter().chain(own).collect()
+    host_ops::table().into_iter().chain(own).collect()
 }

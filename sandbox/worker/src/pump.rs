@@ -13,7 +13,7 @@ use crate::{
     call_state::CallState,
     clock::{cpu_ns, monotonic_ns},
     driver::Driver,
-    host::{Gone, Host},
+    host::{Host, HostGone},
     memory,
 };
 
@@ -47,7 +47,7 @@ impl Started {
 pub(crate) enum End {
     /// Nothing pending can wake it.
     Deadlock,
-    Gone(Gone),
+    Gone(HostGone),
 }
 
 /// Runs until the call has ended, is stopped, or cannot continue.
@@ -98,18 +98,18 @@ fn wait(state: &Rc<RefCell<OpState>>, budget: &Budget, host: &mut Host) -> Resul
             Ok(ToWorker::Reply { op, result }) => return Ok((op, result)),
             // It was sent ahead, and would have to wait as long as this call.
             Ok(ToWorker::Call(_)) => send(state, host, &ToHost::Declined).map_err(End::Gone)?,
-            Err(Gone::TimedOut) => {
+            Err(HostGone::TimedOut) => {
                 budget.wall_left();
                 return Ok((0, Ok(OpValue::None)));
             }
-            Ok(ToWorker::Load(_)) => return Err(End::Gone(Gone::Frame)),
-            Err(gone) => return Err(End::Gone(gone)),
+            Ok(ToWorker::Load(_)) => return Err(End::Gone(HostGone::Frame)),
+            Err(removed) => return Err(End::Gone(removed)),
         }
     }
 }
 
 /// Sends `message` after all waiting frames.
-pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), Gone> {
+pub(crate) fn send(state: &Rc<RefCell<OpState>>, host: &mut Host, message: &ToHost) -> Result<(), HostGone> {
     call_of(state, |call| {
         call.outbox().put(message)?;
         host.send(call.outbox())

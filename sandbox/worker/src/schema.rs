@@ -73,7 +73,7 @@ impl Schemas {
     /// The problems of the value, at least one.
     pub(crate) fn check(&self, side: Side, json: &[u8], budget: &Budget, limits: &Limits) -> Result<(), Vec<Problem>> {
         let Some(schema) = self.of(side) else { return Ok(()) };
-        within(budget, limits, side, || Fit { schema, side, budget, limits }.check("", &parse(json)?))
+        within(budget, limits, side, || CompiledSchema { schema, side, budget, limits }.check("", &parse(json)?))
     }
 
     /// Validates the result of an answer with a success status and a JSON body.
@@ -86,7 +86,7 @@ impl Schemas {
         within(budget, limits, Side::Output, || {
             // A schema does not apply to an unparsable body. The host handles that.
             let Ok(answer) = parse(body) else { return Ok(()) };
-            let fit = Fit { schema, side: Side::Output, budget, limits };
+            let fit = CompiledSchema { schema, side: Side::Output, budget, limits };
             if !are_blocks(&reply.headers) {
                 return fit.check("", &answer);
             }
@@ -234,14 +234,14 @@ fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
 }
 
 /// A schema with the limits for its use.
-struct Fit<'a> {
+struct CompiledSchema<'a> {
     schema: &'a Compiled,
     side: Side,
     budget: &'a Budget,
     limits: &'a Limits,
 }
 
-impl Fit<'_> {
+impl CompiledSchema<'_> {
     /// Validates `value`, which is located at `pointer`.
     fn check(&self, pointer: &str, value: &Value) -> Result<(), Vec<Problem>> {
         if self.schema.validator.is_valid(value) { Ok(()) } else { Err(self.list(pointer, value)) }
@@ -250,11 +250,11 @@ impl Fit<'_> {
     fn list(&self, pointer: &str, value: &Value) -> Vec<Problem> {
         let _time = self.budget.listing(self.side, LISTING_CPU_MS);
         let _memory = heap::limit(LISTING_BYTES);
-        let told = |error: ValidationError<'_>| Problem {
+        let describe = |error: ValidationError<'_>| Problem {
             pointer: cut(format!("{pointer}{}", error.instance_path()), self.limits),
             message: cut(plain(&error, &self.schema.originals), self.limits),
         };
-        self.schema.validator.iter_errors(value).take(MAX_PROBLEMS).map(told).collect()
+        self.schema.validator.iter_errors(value).take(MAX_PROBLEMS).map(describe).collect()
     }
 }
 
@@ -292,7 +292,7 @@ fn plain(error: &ValidationError<'_>, originals: &Originals) -> String {
 fn misfit_of_pattern(pattern: &str) -> String {
     let too_large =
         || format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
-    let why = match regex_syntax::parse(pattern) {
+    let reason = match regex_syntax::parse(pattern) {
         Ok(_) if !is_ecmascript(pattern) => "the engine that matches it here does not know all of it".to_owned(),
         Ok(_) => return too_large(),
         Err(regex_syntax::Error::Parse(error)) => match error.kind() {
@@ -303,7 +303,7 @@ fn misfit_of_pattern(pattern: &str) -> String {
         Err(regex_syntax::Error::Translate(error)) => error.kind().to_string(),
         Err(other) => other.to_string(),
     };
-    format!("the value is no regular expression: {why}")
+    format!("the value is no regular expression: {reason}")
 }
 
 /// Returns whether a pattern is valid, whatever its size.

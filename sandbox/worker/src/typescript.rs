@@ -12,7 +12,7 @@ use swc_common::{
 use swc_ts_fast_strip::{ErrorCode, Mode, Options, operate};
 use tollhouse_protocol::{LoadError, LoadFault, ToHost};
 
-use crate::{fatal, nesting};
+use crate::{crash_handler, nesting};
 
 /// Removes the types from `source`, a module.
 ///
@@ -22,7 +22,7 @@ use crate::{fatal, nesting};
 /// message.
 pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
-    let first = First::default();
+    let first = FirstDiagnostic::default();
     let handler = Handler::with_emitter(false, false, Box::new(first.clone()));
     let options = |mode| Options { module: Some(true), mode, ..options() };
     let too_deep = LoadError { message: "the source is nested too deep".into(), line: Some(nesting::check(source)?), column: None };
@@ -33,7 +33,7 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
         }
         read => read,
     };
-    fatal::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
+    crash_handler::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
         let kind = match error.code {
             ErrorCode::InvalidSyntax => "SyntaxError: ",
             _ => "",
@@ -41,11 +41,11 @@ pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
         let Some((message, position)) = first.take() else {
             return LoadError { message: format!("{kind}{}", error.message), line: None, column: None };
         };
-        let place = position.map(|position| map.lookup_char_pos(position));
+        let location = position.map(|position| map.lookup_char_pos(position));
         LoadError {
             message: format!("{kind}{message}"),
-            line: place.as_ref().and_then(|place| u32::try_from(place.line).ok()),
-            column: place.as_ref().and_then(|place| u32::try_from(place.col.0 + 1).ok()),
+            line: location.as_ref().and_then(|location| u32::try_from(location.line).ok()),
+            column: location.as_ref().and_then(|location| u32::try_from(location.col.0 + 1).ok()),
         }
     })
 }
@@ -58,17 +58,17 @@ fn options() -> Options {
 
 /// Keeps the first error of the parser.
 #[derive(Clone, Default)]
-struct First(Arc<std::sync::Mutex<Option<Complaint>>>);
+struct FirstDiagnostic(Arc<std::sync::Mutex<Option<Complaint>>>);
 
 type Complaint = (String, Option<swc_common::BytePos>);
 
-impl First {
+impl FirstDiagnostic {
     fn take(&self) -> Option<Complaint> {
         self.0.lock().ok().and_then(|mut held| mem::take(&mut *held))
     }
 }
 
-impl Emitter for First {
+impl Emitter for FirstDiagnostic {
     fn emit(&mut self, diagnostic: &mut DiagnosticBuilder<'_>) {
         let message = diagnostic.message().clone();
         let position = diagnostic.span.primary_span().map(|span| span.lo);

@@ -21,17 +21,18 @@ use crate::{
     budget::{Budget, Phase},
     call_state::CallState,
     clock::{cpu_ns, monotonic_ns},
+    crash_handler,
     driver::Driver,
-    engine, fatal,
+    engine,
     footprint::Footprint,
     heap,
-    host::{self, Gone, Host, exit_now},
+    host::{self, Host, HostGone, exit_now},
     jail::Jail,
     load,
     memory::Memory,
     pump::{End, Started, begin_call, call_of, pump, send},
-    rehearsal::rehearse,
     schema::Schemas,
+    warm_up::warm_up,
 };
 
 /// Time that a worker waits for a bundle before it rehearses. A spare waits far longer than this,
@@ -43,7 +44,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Options of a worker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct WorkerOptions {
     /// The descriptor of the socket to the host.
     pub(crate) socket: RawFd,
     /// The user to switch to, if any.
@@ -58,14 +59,14 @@ pub(crate) struct Terms {
 ///
 /// If there is no host to communicate with. Otherwise this does not return: the process exits, with
 /// status 0 if the host closed the socket or has received the reason for a stop.
-pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
-    Blank::boot(terms).serve(terms.user)
+pub(crate) fn run(terms: WorkerOptions) -> Result<(), HostGone> {
+    BlankWorker::boot(terms).serve(terms.user)
 }
 
 /// A worker with a booted engine that is only in the [outer layers](Jail::enter) of its jail. It
 /// has one thread, and has read no clock and no random numbers, so that any number of processes can
 /// be forked from it.
-pub(crate) struct Blank {
+pub(crate) struct BlankWorker {
     host: Host,
     jail: Jail,
     runtime: JsRuntime,
@@ -74,9 +75,9 @@ pub(crate) struct Blank {
     memory: Arc<Memory>,
 }
 
-impl Blank {
+impl BlankWorker {
     /// Boots an engine for the host at the descriptor of `terms`.
-    pub(crate) fn boot(terms: Terms) -> Self {
+    pub(crate) fn boot(terms: WorkerOptions) -> Self {
         let limits = Limits::default();
         let host = Host::inherit(terms.socket);
         let mut jail = Jail::of(&layers(terms.tier));
@@ -86,7 +87,7 @@ impl Blank {
         let (runtime, driver) = engine::boot(terms.tier, &memory, CallState::new(Arc::clone(&budget)));
         memory.report_to(Arc::clone(&budget));
         heap::report_to(Arc::clone(&budget));
-        fatal::watch(terms.socket);
+        crash_handler::watch(terms.socket);
         Self { host, jail, runtime, driver, budget, memory }
     }
 
@@ -100,13 +101,13 @@ impl Blank {
     /// # Errors
     ///
     /// If the system refuses.
-    pub(crate) fn turn_to(&mut self, socket: &OwnedFd) -> Result<(), Gone> {
-        self.host.turn_to(socket)
+    pub(crate) fn switch_socket(&mut self, socket: &OwnedFd) -> Result<(), HostGone> {
+        self.host.switch_socket(socket)
     }
 
     /// Does the one-time work of a first load and call in advance.
-    pub(crate) fn rehearse(&mut self) {
-        rehearse(&mut self.runtime, &self.driver, &self.budget);
+    pub(crate) fn warm_up(&mut self) {
+        warm_up(&mut self.runtime, &self.driver, &self.budget);
     }
 
     /// Serves the host as `user`, see [`run`].
@@ -114,10 +115,10 @@ impl Blank {
     /// # Errors
     ///
     /// The same as [`run`].
-    pub(crate) fn serve(self, user: Option<u32>) -> Result<(), Gone> {
-        let gone = Worker::begin_life(self, user)?.serve();
+    pub(crate) fn serve(self, user: Option<u32>) -> Result<(), HostGone> {
+        let removed = Worker::start_loop(self, user)?.serve();
         // Destroying an isolate takes time and frees nothing that the exit does not.
-        exit_now(if matches!(gone, Gone::Closed) { 0 } else { UNSAID })
+        exit_now(if matches!(removed, HostGone::Closed) { 0 } else { UNSAID })
     }
 }
 
@@ -135,34 +136,34 @@ struct Worker {
 }
 
 impl Worker {
-    fn begin_life(blank: Blank, user: Option<u32>) -> Result<Self, Gone> {
-        let Blank { host, mut jail, mut runtime, driver, budget, memory } = blank;
+    fn start_loop(blank: BlankWorker, user: Option<u32>) -> Result<Self, HostGone> {
+        let BlankWorker { host, mut jail, mut runtime, driver, budget, memory } = blank;
         // It is read from `/proc`, which is not available afterwards.
         let footprint = Footprint::now();
         jail.leave(user);
-        budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| Gone::Io)?;
-        interrupt_nobody();
+        budget.watch(runtime.v8_isolate().thread_safe_handle()).map_err(|_| HostGone::Io)?;
+        clear_interrupt();
         // Read once before the jail is sealed: the first read of a clock makes additional system calls.
         monotonic_ns();
         let jail = jail.seal();
         let state = runtime.op_state();
         let mut worker = Self { host, runtime, driver, state, budget, memory, footprint, schemas: Schemas::default(), has_handler: false };
-        worker.tell(&ToHost::Ready { jail })?;
+        worker.send(&ToHost::Ready { jail })?;
         Ok(worker)
     }
 
-    fn serve(&mut self) -> Gone {
-        if matches!(self.host.readable(Some(LULL)), Err(Gone::TimedOut)) {
-            rehearse(&mut self.runtime, &self.driver, &self.budget);
+    fn serve(&mut self) -> HostGone {
+        if matches!(self.host.readable(Some(LULL)), Err(HostGone::TimedOut)) {
+            warm_up(&mut self.runtime, &self.driver, &self.budget);
         }
         let mut loaded = false;
         let mut is_tidy = true;
         loop {
             let next = self.host.next((!is_tidy).then_some(REST));
-            is_tidy = matches!(next, Err(Gone::TimedOut));
+            is_tidy = matches!(next, Err(HostGone::TimedOut));
             let handled = match next {
-                Err(Gone::TimedOut) => {
-                    engine::tidy(self.runtime.v8_isolate());
+                Err(HostGone::TimedOut) => {
+                    engine::cleanup_globals(self.runtime.v8_isolate());
                     Ok(())
                 }
                 Ok(ToWorker::Load(load)) if !loaded => {
@@ -172,16 +173,16 @@ impl Worker {
                 Ok(ToWorker::Call(start)) if loaded && (self.has_handler || start.work != Work::Handle) => self.call(&start),
                 // A late answer to an op of an ended call.
                 Ok(ToWorker::Reply { .. }) => Ok(()),
-                Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(Gone::Frame),
-                Err(gone) => Err(gone),
+                Ok(ToWorker::Load(_) | ToWorker::Call(_)) => Err(HostGone::Frame),
+                Err(removed) => Err(removed),
             };
-            if let Err(gone) = handled {
-                return gone;
+            if let Err(removed) = handled {
+                return removed;
             }
         }
     }
 
-    fn load(&mut self, load: Load) -> Result<(), Gone> {
+    fn load(&mut self, load: Load) -> Result<(), HostGone> {
         let limits = load.limits;
         self.memory.limit(limits.heap_bytes, limits.buffer_bytes);
         engine::limit_heap(self.runtime.v8_isolate(), &self.memory);
@@ -190,7 +191,7 @@ impl Worker {
             footprint.bound(limits.rss_bytes);
         }
         self.begin(limits, started, Phase::Load);
-        let loaded = self.take_in(&load, started);
+        let loaded = self.accept_bundle(&load, started);
         self.rest();
         let result = match (loaded, self.budget.reason()) {
             (_, Some(reason)) => Err(LoadFault::Stopped(reason)),
@@ -198,11 +199,11 @@ impl Worker {
             (Err(fault), None) => Err(fault),
         };
         let failed = result.is_err();
-        self.tell(&ToHost::Loaded(result))?;
-        if failed { Err(Gone::Closed) } else { Ok(()) }
+        self.send(&ToHost::Loaded(result))?;
+        if failed { Err(HostGone::Closed) } else { Ok(()) }
     }
 
-    fn take_in(&mut self, load: &Load, started: Started) -> Result<Checked, LoadFault> {
+    fn accept_bundle(&mut self, load: &Load, started: Started) -> Result<Checked, LoadFault> {
         self.schemas = Schemas::compile(&load.bundle.schemas, &self.budget, &load.limits)?;
         match &load.bundle.source {
             Some(source) => {
@@ -223,8 +224,8 @@ impl Worker {
         };
         let Self { runtime, driver, state, budget, host, .. } = self;
         scope!(scope, runtime);
-        let begun = load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms());
-        begun.map_err(|error| if language == Language::Js { load::or_typescript(error, source) } else { error })?;
+        let in_progress = load::start(scope, driver, specifier, stripped.as_deref().unwrap_or(source), started.wall_ms());
+        in_progress.map_err(|error| if language == Language::Js { load::or_typescript(error, source) } else { error })?;
         let ended = pump(scope, driver, state, budget, host, started);
         let result = call_of(state, CallState::take_loaded);
         match (ended, result) {
@@ -234,7 +235,7 @@ impl Worker {
         }
     }
 
-    fn call(&mut self, start: &Start) -> Result<(), Gone> {
+    fn call(&mut self, start: &Start) -> Result<(), HostGone> {
         let started = Started::now(start.now_ms);
         self.begin(start.limits, started, Phase::Call);
         let (ended, outcome) = match start.work {
@@ -244,16 +245,16 @@ impl Worker {
         self.rest();
         let outcome = match (self.budget.reason(), ended, outcome) {
             (Some(reason), _, _) => Outcome::Stopped(reason),
-            (None, Err(End::Gone(gone)), _) => return Err(gone),
+            (None, Err(End::Gone(removed)), _) => return Err(removed),
             (None, _, Some(outcome)) => outcome,
             (None, _, None) => Outcome::Stopped(StopReason::Deadlock),
         };
         let stopped = matches!(outcome, Outcome::Stopped(_));
         let spent = self.spent(started);
-        self.tell(&ToHost::Done { outcome, spent })?;
+        self.send(&ToHost::Done { outcome, spent })?;
         // The watchdog may have detected an overrun at the very end. Reported or not, that was the
         // last call here.
-        if stopped || self.budget.stopped() { Err(Gone::Closed) } else { Ok(()) }
+        if stopped || self.budget.stopped() { Err(HostGone::Closed) } else { Ok(()) }
     }
 
     /// Checks the input, runs the handler, and checks its result.
@@ -262,9 +263,9 @@ impl Worker {
             return (Ok(()), Some(Outcome::Unfit(Side::Input, problems)));
         }
         if start.announced
-            && let Err(gone) = self.tell(&ToHost::Begun)
+            && let Err(removed) = self.send(&ToHost::Begun)
         {
-            return (Err(End::Gone(gone)), None);
+            return (Err(End::Gone(removed)), None);
         }
         let ended = {
             let Self { runtime, driver, state, budget, host, .. } = self;
@@ -304,7 +305,7 @@ impl Worker {
     fn rest(&self) {
         self.budget.disarm();
         if self.budget.stopped() {
-            host::claim_last_words();
+            host::claim_final_message();
         }
     }
 
@@ -319,7 +320,7 @@ impl Worker {
     }
 
     /// Sends `message` after all waiting frames.
-    fn tell(&mut self, message: &ToHost) -> Result<(), Gone> {
+    fn send(&mut self, message: &ToHost) -> Result<(), HostGone> {
         send(&self.state, &mut self.host, message)
     }
 }
@@ -336,7 +337,7 @@ fn layers(tier: Tier) -> Vec<JailLayer> {
 /// (sched(7), `SCHED_BATCH`). On a busy machine calls then gather in the socket and run one after
 /// the other. With a free core nothing changes. If this fails, it only costs speed.
 #[expect(unsafe_code, reason = "no safe binding sets a scheduling policy")]
-fn interrupt_nobody() {
+fn clear_interrupt() {
     let unused = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter outlives the call, and the policy applies only to this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const unused) };

@@ -32,8 +32,8 @@ use rustix::{
 };
 
 use crate::{
-    host::Gone,
-    worker::{Blank, Terms},
+    host::HostGone,
+    worker::{BlankWorker, WorkerOptions},
 };
 
 /// Descriptor of the zygote's control socket and of a worker's socket. One of the few numbers that
@@ -53,24 +53,24 @@ const NAME: &std::ffi::CStr = c"tollhouse-fork";
 ///
 /// If there is no host to communicate with, or the system does not provide what a fork needs. In a
 /// worker, the same as [`worker::run`](crate::worker::run).
-pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
-    move_to_place(terms.socket)?;
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| Gone::Io)?;
-    let program = name().map_err(|_| Gone::Io)?;
-    let mut blank = Blank::boot(Terms { socket: PLACE, ..terms });
-    blank.rehearse();
-    let mut fork = Fork::prepare().map_err(|_| Gone::Io)?;
+pub(crate) fn run(terms: WorkerOptions) -> Result<(), HostGone> {
+    join_group(terms.socket)?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|_| HostGone::Io)?;
+    let program = name().map_err(|_| HostGone::Io)?;
+    let mut blank = BlankWorker::boot(WorkerOptions { socket: PLACE, ..terms });
+    blank.warm_up();
+    let mut fork = Forker::prepare().map_err(|_| HostGone::Io)?;
     let _ = set_name(NAME);
     answer(blank.socket(), 0)?;
     loop {
-        let Order { user, socket, group } = order(blank.socket())?;
+        let ForkRequest { user, socket, group } = order(blank.socket())?;
         let forked = fork.fork(group.as_ref());
         // With it, a worker could open files in that folder.
         drop(group);
         match forked {
             Ok(0) => {
                 let _ = set_name(&program);
-                blank.turn_to(&socket)?;
+                blank.switch_socket(&socket)?;
                 drop(socket);
                 return blank.serve(user);
             }
@@ -82,21 +82,21 @@ pub(crate) fn run(terms: Terms) -> Result<(), Gone> {
 
 /// Moves the socket to the descriptor number that workers use.
 #[expect(unsafe_code, reason = "descriptors inherited by number have no other way in")]
-fn move_to_place(descriptor: RawFd) -> Result<(), Gone> {
+fn join_group(descriptor: RawFd) -> Result<(), HostGone> {
     if descriptor == PLACE {
         return Ok(());
     }
     // SAFETY: the host opened the first descriptor for this process only, and nothing here owns the
     // second.
-    let (socket, mut place) = unsafe { (OwnedFd::from_raw_fd(descriptor), OwnedFd::from_raw_fd(PLACE)) };
-    let moved = dup2(&socket, &mut place);
+    let (socket, mut position) = unsafe { (OwnedFd::from_raw_fd(descriptor), OwnedFd::from_raw_fd(PLACE)) };
+    let moved = dup2(&socket, &mut position);
     // The worker that boots with that number takes ownership of it.
-    std::mem::forget(place);
-    moved.map_err(|_| Gone::Io)
+    std::mem::forget(position);
+    moved.map_err(|_| HostGone::Io)
 }
 
 /// An order for a worker.
-struct Order {
+struct ForkRequest {
     /// The user it runs as.
     user: Option<u32>,
     /// Its socket to the host.
@@ -106,14 +106,14 @@ struct Order {
 }
 
 /// Waits for an order.
-fn order(control: BorrowedFd<'_>) -> Result<Order, Gone> {
+fn order(control: BorrowedFd<'_>) -> Result<ForkRequest, HostGone> {
     let mut user = [0; 4];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(control, &mut [IoSliceMut::new(&mut user)], &mut ancillary, RecvFlags::empty()) {
             Err(Errno::INTR) => {}
-            received => break received.map_err(|_| Gone::Io)?,
+            received => break received.map_err(|_| HostGone::Io)?,
         }
     };
     let (socket, group) = ancillary
@@ -124,37 +124,37 @@ fn order(control: BorrowedFd<'_>) -> Result<Order, Gone> {
         })
         .unwrap_or_default();
     match (received.bytes, socket) {
-        (0, _) => Err(Gone::Closed),
-        (4, Some(socket)) => Ok(Order { user: Some(u32::from_le_bytes(user)).filter(|user| *user != 0), socket, group }),
-        _ => Err(Gone::Frame),
+        (0, _) => Err(HostGone::Closed),
+        (4, Some(socket)) => Ok(ForkRequest { user: Some(u32::from_le_bytes(user)).filter(|user| *user != 0), socket, group }),
+        _ => Err(HostGone::Frame),
     }
 }
 
-fn answer(control: BorrowedFd<'_>, number: i32) -> Result<(), Gone> {
-    send(control, &number.to_le_bytes(), SendFlags::NOSIGNAL).map_err(|_| Gone::Io)?;
+fn answer(control: BorrowedFd<'_>, number: i32) -> Result<(), HostGone> {
+    send(control, &number.to_le_bytes(), SendFlags::NOSIGNAL).map_err(|_| HostGone::Io)?;
     Ok(())
 }
 
 /// The data needed to fork this single-threaded process.
 #[derive(Debug)]
-struct Fork {
+struct Forker {
     /// Address where the C library keeps the thread id, which must change in a child.
-    thread_place: usize,
+    thread_group: usize,
     /// Namespaces that a child starts, as in clone(2).
     namespaces: i32,
 }
 
-impl Fork {
+impl Forker {
     #[expect(unsafe_code, reason = "no safe binding asks where that is")]
     fn prepare() -> io::Result<Self> {
         let mut thread_place = 0_usize;
         // SAFETY: the kernel writes one address to a valid place.
-        let told = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut thread_place) };
-        if told != 0 || thread_place == 0 {
+        let reported = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut thread_place) };
+        if reported != 0 || thread_place == 0 {
             return Err(io::Error::last_os_error());
         }
-        take_all_along()?;
-        Ok(Self { thread_place, namespaces: libc::CLONE_NEWPID })
+        inherit_group()?;
+        Ok(Self { thread_group: thread_place, namespaces: libc::CLONE_NEWPID })
     }
 
     /// Forks. Returns 0 in the child, and its process id here. Its parent is the parent of this
@@ -181,20 +181,20 @@ impl Fork {
 
     fn clone_with(&self, namespaces: i32, group: Option<&OwnedFd>) -> Result<i32, Errno> {
         let flags = namespaces | libc::CLONE_PARENT | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
-        let child = group.map_or_else(|| self.clone_beside(flags), |group| self.clone_into(flags, group));
+        let child = group.map_or_else(|| self.clone_sibling(flags), |group| self.clone_into(flags, group));
         if child < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(child as i32) }
     }
 
     #[expect(unsafe_code, reason = "no safe binding forks, and none lets the parent have the child")]
-    fn clone_beside(&self, flags: i32) -> libc::c_long {
+    fn clone_sibling(&self, flags: i32) -> libc::c_long {
         // SAFETY: there is no other thread that a child could miss, and the child shares only
         // descriptors with this process. The kernel writes the child's id where the C library looks
         // for it. The order of the last two arguments depends on the processor.
         unsafe {
             if cfg!(target_arch = "x86_64") {
-                libc::syscall(libc::SYS_clone, flags, 0, 0, self.thread_place, 0)
+                libc::syscall(libc::SYS_clone, flags, 0, 0, self.thread_group, 0)
             } else {
-                libc::syscall(libc::SYS_clone, flags, 0, 0, 0, self.thread_place)
+                libc::syscall(libc::SYS_clone, flags, 0, 0, 0, self.thread_group)
             }
         }
     }
@@ -204,8 +204,8 @@ impl Fork {
         let flags = flags as u64 | CLONE_INTO_CGROUP;
         // SAFETY: all fields may be 0, which means unset.
         let mut how: libc::clone_args = unsafe { mem::zeroed() };
-        (how.flags, how.child_tid, how.cgroup) = (flags, self.thread_place as u64, group.as_raw_fd() as u64);
-        // SAFETY: as in `clone_beside`. The arguments outlive the call.
+        (how.flags, how.child_tid, how.cgroup) = (flags, self.thread_group as u64, group.as_raw_fd() as u64);
+        // SAFETY: as in `clone_sibling`. The arguments outlive the call.
         unsafe { libc::syscall(libc::SYS_clone3, &raw const how, mem::size_of_val(&how)) }
     }
 }
@@ -214,7 +214,7 @@ impl Fork {
 /// (madvise(2), `MADV_DONTFORK`).
 #[expect(unsafe_code, reason = "to speak of memory is to name it by its place")]
 #[expect(clippy::disallowed_methods, reason = "the kernel tells by a file, before there is anything to run")]
-fn take_all_along() -> io::Result<()> {
+fn inherit_group() -> io::Result<()> {
     let maps = fs::read_to_string("/proc/self/maps")?;
     let address = |text| usize::from_str_radix(text, 16).ok();
     for (first, last) in maps.lines().filter_map(|line| line.split_once(' ')?.0.split_once('-')) {

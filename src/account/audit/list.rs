@@ -21,7 +21,7 @@ const SCAN_LIMIT: usize = 5_000;
 
 /// A filter by actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
+pub enum AuditFilter {
     /// Entries of admins.
     Admin,
     /// Entries of one builder.
@@ -34,7 +34,7 @@ pub struct AuditQuery {
     /// Only entries from this time on.
     pub since: Option<Timestamp>,
     /// Only entries of this actor. Default: of everybody.
-    pub by: Option<By>,
+    pub by: Option<AuditFilter>,
     /// Only entries about this tool.
     pub slug: Option<Slug>,
     /// Maximum number of entries in the answer.
@@ -92,15 +92,15 @@ impl Audit {
 impl AuditQuery {
     fn wants(&self, entry: &Entry) -> bool {
         let by = match (&self.by, &entry.action.actor) {
-            (None, _) | (Some(By::Admin), Actor::Admin) => true,
-            (Some(By::Builder(wanted)), Actor::Builder { builder_id }) => wanted == builder_id,
-            (Some(By::Admin), Actor::Builder { .. }) | (Some(By::Builder(_)), Actor::Admin) => false,
+            (None, _) | (Some(AuditFilter::Admin), Actor::Admin) => true,
+            (Some(AuditFilter::Builder(requested)), Actor::Builder { builder_id }) => requested == builder_id,
+            (Some(AuditFilter::Admin), Actor::Builder { .. }) | (Some(AuditFilter::Builder(_)), Actor::Admin) => false,
         };
         by && self.slug.as_ref().is_none_or(|slug| entry.action.slug.as_ref() == Some(slug))
     }
 }
 
-impl FromStr for By {
+impl FromStr for AuditFilter {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {

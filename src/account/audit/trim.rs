@@ -24,12 +24,12 @@ impl Audit {
             let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Backward).await?;
             let Some(last) = entries.last() else { break };
             range = range.before(&last.key);
-            let (mut batch, mut gone) = (Batch::new(), 0);
+            let (mut batch, mut removed) = (Batch::new(), 0);
             for entry in &entries {
                 match stays.get_mut(&entry.value.action.actor) {
                     Some(0) => {
                         batch.sweep(&AUDIT, entry);
-                        gone += 1;
+                        removed += 1;
                     }
                     Some(more) => *more -= 1,
                     None => {}
@@ -37,7 +37,7 @@ impl Audit {
             }
             if !batch.changes_nothing() {
                 batch.commit(&*self.store, Durability::Buffered).await?;
-                AUDIT.expired(gone);
+                AUDIT.expired(removed);
             }
         }
         Ok(())
@@ -57,17 +57,17 @@ impl Audit {
 
 /// Returns how much each actor exceeds its share of `most`. Shares are equal, and what some leave unused is divided
 /// equally among the others.
-fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, most: u64) -> HashMap<&'a K, u64> {
+fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, max: u64) -> HashMap<&'a K, u64> {
     let mut counts: Vec<_> = has.values().copied().collect();
     counts.sort_unstable();
-    let (mut left, mut others) = (most, counts.len() as u64);
+    let (mut remaining, mut others) = (max, counts.len() as u64);
     for count in counts {
-        let part = left / others;
+        let part = remaining / others;
         if count > part {
             let more = |(who, count): (&'a K, &u64)| Some((who, count.checked_sub(part)?)).filter(|(_, more)| *more > 0);
             return has.iter().filter_map(more).collect();
         }
-        (left, others) = (left - count, others - 1);
+        (remaining, others) = (remaining - count, others - 1);
     }
     HashMap::new()
 }
@@ -78,9 +78,9 @@ mod tests {
 
     #[test]
     fn who_has_more_than_an_equal_part_of_what_others_leave_has_too_many() {
-        let of = |has: &[(&'static str, u64)], most| {
+        let of = |has: &[(&'static str, u64)], max| {
             let has = has.iter().copied().collect();
-            let mut beyond: Vec<_> = beyond(&has, most).into_iter().map(|(who, more)| (*who, more)).collect();
+            let mut beyond: Vec<_> = beyond(&has, max).into_iter().map(|(who, more)| (*who, more)).collect();
             beyond.sort_unstable();
             beyond
         };

@@ -1,6 +1,6 @@
 //! Tests of what sessions open, when they end, and how many there are.
 
-use tollhouse_store::{around::Reading, memory::MemoryStore, round::TURN};
+use tollhouse_store::{memory::MemoryStore, sweep_cursor::TURN, test_wrappers::CountingStore};
 
 use super::*;
 
@@ -8,11 +8,11 @@ const HOUR: u64 = 3_600 * 1_000;
 
 fn sessions() -> (Sessions, Clock, Arc<MemoryStore>) {
     let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000_000 * HOUR)));
-    (Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings { most: 3, ..SessionSettings::default() }), clock, store)
+    (Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings { max: 3, ..SessionSettings::default() }), clock, store)
 }
 
 async fn begin(sessions: &Sessions, credential: &str) -> Token {
-    sessions.begin("bld_1", Kind::Builder, credential, "a browser\n").await.unwrap()
+    sessions.begin("bld_1", SessionKind::Builder, credential, "a browser\n").await.unwrap()
 }
 
 fn later(clock: &Clock, ms: u64) {
@@ -25,11 +25,11 @@ async fn a_token_opens_what_was_shown_and_the_store_does_not() {
     let token = begin(&sessions, "bk_secret").await;
     let read: Token = token.to_string().parse().unwrap();
     let opened = sessions.open(&read).await.unwrap().unwrap();
-    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", Kind::Builder, "bk_secret"));
+    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", SessionKind::Builder, "bk_secret"));
     assert_eq!(opened.form_token.len(), 64);
     let rows = SESSIONS.page(&*store, &SESSIONS.all(), 9, Direction::Forward).await.unwrap();
-    let kept = format!("{:?}", rows);
-    assert!(!kept.contains("bk_secret") && !kept.contains(token.to_string().split('.').nth(1).unwrap()), "{kept}");
+    let stored = format!("{:?}", rows);
+    assert!(!stored.contains("bk_secret") && !stored.contains(token.to_string().split('.').nth(1).unwrap()), "{stored}");
     assert_eq!(rows[0].value.browser, "a browser");
 }
 
@@ -78,19 +78,19 @@ async fn a_session_ends_unused_or_of_age() {
 
 #[tokio::test]
 async fn a_sweep_looks_at_no_more_than_a_turn_and_the_next_one_at_those_behind() {
-    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * HOUR)));
+    let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * HOUR)));
     let sessions = Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings::default());
     for n in 0..TURN + 20 {
-        sessions.begin(&format!("bld_{n:06}"), Kind::Builder, "a key", "").await.unwrap();
+        sessions.begin(&format!("bld_{n:06}"), SessionKind::Builder, "a key", "").await.unwrap();
     }
     later(&clock, 12 * HOUR);
-    let left = async || SESSIONS.count(&*store, &SESSIONS.all(), usize::MAX).await.unwrap();
+    let remaining = async || SESSIONS.count(&*store, &SESSIONS.all(), usize::MAX).await.unwrap();
     store.rows();
     sessions.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(left().await, 20);
+    assert_eq!(remaining().await, 20);
     sessions.sweep().await.unwrap();
-    assert_eq!(left().await, 0);
+    assert_eq!(remaining().await, 0);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn an_account_has_so_many_and_those_unused_longest_go() {
     later(&clock, 12 * HOUR);
     begin(&sessions, "4").await;
     assert_eq!(SESSIONS.count(&*store, &SESSIONS.all(), 9).await.unwrap(), 1, "those that ended make room");
-    let foreign = sessions.begin("bld_10", Kind::Builder, "x", "").await.unwrap();
+    let foreign = sessions.begin("bld_10", SessionKind::Builder, "x", "").await.unwrap();
     sessions.end_all("bld_1").await.unwrap();
     assert!(sessions.list("bld_1").await.unwrap().is_empty());
     let opened = sessions.open(&foreign).await.unwrap().unwrap();
@@ -122,16 +122,16 @@ async fn an_account_has_so_many_and_those_unused_longest_go() {
 #[tokio::test]
 async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
     let (sessions, clock, _) = sessions();
-    let (link, until) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    let (link, until) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     assert_eq!(until, clock.now().plus_millis(60_000));
     assert!(sessions.open(&link).await.unwrap().is_none());
     assert!(sessions.list("bld_1").await.unwrap().is_empty());
     let session = begin(&sessions, "bk_secret").await;
     assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is no link");
     let opened = sessions.redeem(&link).await.unwrap().unwrap();
-    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", Kind::Builder, "bk_secret"));
+    assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", SessionKind::Builder, "bk_secret"));
     assert!(sessions.redeem(&link).await.unwrap().is_none());
-    let (late, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    let (late, _) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     later(&clock, 60_000);
     assert!(sessions.redeem(&late).await.unwrap().is_none());
 }
@@ -139,7 +139,7 @@ async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
 #[tokio::test]
 async fn looking_at_a_link_uses_nothing_up() {
     let (sessions, clock, _) = sessions();
-    let (link, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    let (link, _) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     let session = begin(&sessions, "bk_secret").await;
     for _ in 0..2 {
         assert_eq!(sessions.linked(&link).await.unwrap().as_deref(), Some("bld_1"));
@@ -148,7 +148,7 @@ async fn looking_at_a_link_uses_nothing_up() {
     assert_eq!((sessions.linked(&forged).await.unwrap(), sessions.linked(&session).await.unwrap()), (None, None));
     assert!(sessions.redeem(&link).await.unwrap().is_some());
     assert_eq!(sessions.linked(&link).await.unwrap(), None);
-    let (late, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    let (late, _) = sessions.link("bld_1", SessionKind::Builder, "bk_secret").await.unwrap();
     later(&clock, LINK_MS);
     assert_eq!(sessions.linked(&late).await.unwrap(), None);
 }
@@ -158,7 +158,7 @@ async fn one_token_of_many_opens_its_session() {
     let (sessions, ..) = sessions();
     let right = begin(&sessions, "bk_secret").await;
     let wrong: Vec<_> = (0..40).map(|_| Token::of("bld_1").unwrap()).collect();
-    for before in [0, 1, MOST_TRIED - 1, 40 - MOST_TRIED + 1, 39, 40] {
+    for before in [0, 1, MAX_TRIED - 1, 40 - MAX_TRIED + 1, 39, 40] {
         let mut tokens = wrong.clone();
         tokens.insert(before, right.clone());
         assert!(sessions.open_any(&tokens).await.unwrap().is_some(), "behind {before}");

@@ -24,7 +24,7 @@ use super::super::*;
 const ADMIN: &str = "admin-token-of-the-host-that-is-asked-anything";
 
 /// Maximum time for an answer. Longer than every time-out of a request that is waited for.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Maximum size of an answer that is read, because it may be endless.
 const READ_BYTES: usize = 1 << 20;
@@ -52,7 +52,7 @@ impl Host {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let routes = runtime.block_on(async {
             let app = App::start(&settings, "http://127.0.0.1:4020".to_owned()).await.unwrap();
-            let framed = tollhouse_front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.rooms, &app.shared));
+            let framed = tollhouse_front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.services, &app.shared));
             std::mem::forget(app);
             Router::new().fallback_service(framed)
         });
@@ -63,7 +63,7 @@ impl Host {
         let mut routes = self.routes.clone();
         let shown = format!("{} {}", request.method(), request.uri());
         self.runtime.block_on(async {
-            let answered = tokio::time::timeout(PATIENCE, async {
+            let answered = tokio::time::timeout(TIMEOUT, async {
                 let response = routes.call(request).await.unwrap_or_else(|never| match never {});
                 check(&shown, response).await;
             });

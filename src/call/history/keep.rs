@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tollhouse_base::id::EndpointId;
-use tollhouse_store::{Batch, Direction, Durability, StoreError, keep_up};
+use tollhouse_store::{Batch, Direction, Durability, StoreError, maintain};
 
-use super::{CALLS, History, Key, Placed, all_of, read::stored_after};
+use super::{CALLS, History, Key, StoredCall, all_of, read::stored_after};
 
 /// Interval between searches for excess calls.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -21,16 +21,16 @@ impl History {
     pub fn start(self: &Arc<Self>) {
         let store = Arc::clone(&self.store);
         self.feed.pull(
-            |placed: &Placed| placed.place.clone(),
-            move |endpoint, place, limit| {
+            |placed: &StoredCall| placed.position.clone(),
+            move |endpoint, position, limit| {
                 let store = Arc::clone(&store);
                 async move {
                     let Ok(endpoint) = endpoint.parse() else { return Ok(vec![]) };
-                    stored_after(&*store, endpoint, &place, limit).await
+                    stored_after(&*store, endpoint, &position, limit).await
                 }
             },
         );
-        keep_up(self, TRIM_EVERY, "removing calls that are too many", |history, _| async move { history.trim().await });
+        maintain(self, TRIM_EVERY, "removing calls that are too many", |history, _| async move { history.trim().await });
     }
 
     /// Deletes the excess calls of tools.
@@ -39,9 +39,9 @@ impl History {
     ///
     /// Errors of the store. The next run deletes the rest.
     pub async fn trim(&self) -> Result<(), StoreError> {
-        let most = self.settings.count + self.settings.count / 10;
+        let max = self.settings.count + self.settings.count / 10;
         let due: Vec<_> =
-            self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
+            self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > max)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
             // The count does not include what other hosts of the store have added or deleted.
             let known = self.counts().get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
@@ -81,24 +81,24 @@ impl History {
             batch.holds(&CALLS, oldest);
             // The last pack of a full page is the first of the next.
             let whole = if packs.len() == SOME { SOME - 1 } else { packs.len() };
-            let mut gone = 0;
+            let mut missing = 0;
             for pack in &packs[..whole] {
                 let calls = pack.value.items().count() as u64;
                 if removed + calls > excess {
                     break;
                 }
-                (removed, gone) = (removed + calls, gone + 1);
+                (removed, missing) = (removed + calls, missing + 1);
                 batch.sweep(&CALLS, pack);
             }
-            if gone == 0 {
+            if missing == 0 {
                 break;
             }
             match batch.commit(&*self.store, Durability::Buffered).await {
-                Ok(_) => CALLS.expired(gone as u64),
+                Ok(_) => CALLS.expired(missing as u64),
                 Err(StoreError::Conflict) => return Ok(None),
                 Err(error) => return Err(error),
             }
-            match packs.get(gone) {
+            match packs.get(missing) {
                 Some(next) => first = Some(next.key.clone()),
                 None => break,
             }
@@ -106,7 +106,7 @@ impl History {
         Ok(Some(removed))
     }
 
-    /// Deletes old calls of [some tools](tollhouse_store::round). Each call continues after the last tool of the
+    /// Deletes old calls of [some tools](tollhouse_store::sweep_cursor). Each call continues after the last tool of the
     /// previous one. Earlier counts are no longer valid afterwards.
     ///
     /// # Errors

@@ -6,9 +6,9 @@ use tollhouse_base::{
     id::{EndpointId, RequestId},
 };
 use tollhouse_event::feed::Position as _;
-use tollhouse_store::{Direction, Ended, Store, StoreError, pack::Pack};
+use tollhouse_store::{Direction, Store, StoreError, TerminatedText, pack::Pack};
 
-use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, end_of_pack, place::CallPlace};
+use super::{CALLS, CallOutcome, CallRecord, History, StoredCall, all_of, pack_end, position::CallPosition};
 
 /// Maximum number of calls examined per read, matching or not.
 const SCAN_LIMIT: usize = 5_000;
@@ -23,17 +23,17 @@ pub struct CallQuery {
     /// Only calls that ended before this time.
     pub until: Option<Timestamp>,
     /// Only calls with this outcome.
-    pub ending: Option<Ending>,
+    pub ending: Option<OutcomeFilter>,
     /// Maximum number of calls to return.
     pub limit: usize,
     /// The position from the previous page.
-    pub cursor: Option<CallPlace>,
+    pub cursor: Option<CallPosition>,
 }
 
 /// The outcome to filter by. As text: `succeeded`, `failed`, or an error code.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Ending {
+pub enum OutcomeFilter {
     /// With this outcome.
     As(CallOutcome),
     /// Failed with this code.
@@ -46,10 +46,10 @@ pub struct CallPage {
     /// The matching calls, up to the limit.
     pub calls: Vec<CallRecord>,
     /// The position of the next page, if there may be more.
-    pub next: Option<CallPlace>,
+    pub next: Option<CallPosition>,
 }
 
-impl TryFrom<String> for Ending {
+impl TryFrom<String> for OutcomeFilter {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
@@ -69,8 +69,8 @@ impl CallQuery {
     pub fn wants(&self, call: &CallRecord) -> bool {
         let ended = match &self.ending {
             None => true,
-            Some(Ending::As(outcome)) => call.outcome == *outcome,
-            Some(Ending::With(code)) => call.code.as_ref() == Some(code),
+            Some(OutcomeFilter::As(outcome)) => call.outcome == *outcome,
+            Some(OutcomeFilter::With(code)) => call.code.as_ref() == Some(code),
         };
         ended && self.since.is_none_or(|since| call.at >= since) && self.until.is_none_or(|until| call.at < until)
     }
@@ -83,14 +83,14 @@ impl History {
     ///
     /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &CallQuery) -> Result<CallPage, StoreError> {
-        let own = Ended(endpoint.clone());
+        let own = TerminatedText(endpoint.clone());
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let query = CallQuery { since: Some(since), ..query.clone() };
         let mut range = all_of(endpoint).from(&(own.clone(), since));
         if let Some(cursor) = query.cursor.as_ref().and_then(|cursor| cursor.pack(own.clone())) {
             range = range.up_to(&cursor);
         } else if let Some(until) = query.until {
-            range = range.before(&(own, end_of_pack(until)));
+            range = range.before(&(own, pack_end(until)));
         }
         let (mut page, mut seen) = (CallPage::default(), 0);
         while !range.is_empty() {
@@ -98,11 +98,13 @@ impl History {
             let last = packs.len() < SCAN;
             for pack in packs {
                 let newest_first = placed(&pack.key, &pack.value).into_iter().rev();
-                for Placed { place, call } in newest_first.filter(|one| query.cursor.as_ref().is_none_or(|cursor| one.place < *cursor)) {
+                for StoredCall { position, call } in
+                    newest_first.filter(|one| query.cursor.as_ref().is_none_or(|cursor| one.position < *cursor))
+                {
                     seen += 1;
                     page.calls.extend(Some(call).filter(|call| query.wants(call)));
                     if page.calls.len() >= query.limit || seen >= SCAN_LIMIT {
-                        page.next = Some(place);
+                        page.next = Some(position);
                         return Ok(page);
                     }
                 }
@@ -120,8 +122,8 @@ impl History {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn after(&self, endpoint: &EndpointId, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
-        let from = place.clone().max(CallPlace::start_of(self.oldest()));
+    pub async fn after(&self, endpoint: &EndpointId, position: &CallPosition, limit: usize) -> Result<Vec<StoredCall>, StoreError> {
+        let from = position.clone().max(CallPosition::start_of(self.oldest()));
         stored_after(&*self.store, endpoint.clone(), &from, limit).await
     }
 }
@@ -130,10 +132,10 @@ impl History {
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     endpoint: EndpointId,
-    from: &CallPlace,
+    from: &CallPosition,
     limit: usize,
-) -> Result<Vec<Placed>, StoreError> {
-    let (own, all) = (Ended(endpoint.clone()), all_of(&endpoint));
+) -> Result<Vec<StoredCall>, StoreError> {
+    let (own, all) = (TerminatedText(endpoint.clone()), all_of(&endpoint));
     let mut range = match from.pack(own.clone()) {
         Some(pack) => all.from(&pack),
         None => all.from(&(own, from.at)),
@@ -144,7 +146,7 @@ pub(super) async fn stored_after(
         let Some(last) = packs.last() else { return Ok(calls) };
         range = range.after(&last.key);
         for pack in &packs {
-            calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.place > *from));
+            calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.position > *from));
             if calls.len() >= limit {
                 calls.truncate(limit);
                 return Ok(calls);
@@ -154,9 +156,9 @@ pub(super) async fn stored_after(
 }
 
 /// Returns the calls of a pack. An unreadable one is left out.
-fn placed((_, at, name, part): &(Ended<EndpointId>, Timestamp, RequestId, u32), pack: &Pack) -> Vec<Placed> {
+fn placed((_, at, name, part): &(TerminatedText<EndpointId>, Timestamp, RequestId, u32), pack: &Pack) -> Vec<StoredCall> {
     let read = |(number, value): (u32, &[u8])| {
-        Some(Placed { place: CallPlace::within(*at, name.clone(), *part, number), call: serde_json::from_slice(value).ok()? })
+        Some(StoredCall { position: CallPosition::within(*at, name.clone(), *part, number), call: serde_json::from_slice(value).ok()? })
     };
     (0..).zip(pack.items().map(|item| item.value)).filter_map(read).collect()
 }

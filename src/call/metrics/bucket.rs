@@ -22,12 +22,12 @@ pub(super) struct Bucket {
     pub(super) failed: BTreeMap<String, u64>,
     /// Micro-USD.
     pub(super) gross: u64,
-    pub(super) lengths: Lengths,
+    pub(super) lengths: DurationHistogram,
 }
 
 /// A histogram of durations: step → number of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Lengths(BTreeMap<u8, u64>);
+pub(super) struct DurationHistogram(BTreeMap<u8, u64>);
 
 impl Bucket {
     pub(super) fn add(&mut self, call: &CallRecord) {
@@ -47,7 +47,7 @@ impl Bucket {
     }
 }
 
-impl Lengths {
+impl DurationHistogram {
     pub(super) fn add(&mut self, millis: f64) {
         *self.0.entry(step(millis)).or_default() += 1;
     }
@@ -93,7 +93,7 @@ impl AddAssign for Bucket {
     }
 }
 
-impl AddAssign for Lengths {
+impl AddAssign for DurationHistogram {
     fn add_assign(&mut self, other: Self) {
         for (step, count) in other.0 {
             *self.0.entry(step).or_default() += count;
@@ -119,11 +119,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_told_within_5_percent() {
+    fn lengths_are_reported_within_5_percent() {
         let mut length = 0.1;
         while length < 300_000.0 {
-            let told = millis(step(length));
-            assert!((told / length - 1.0).abs() < 0.05, "{length} is told as {told}");
+            let reported = millis(step(length));
+            assert!((reported / length - 1.0).abs() < 0.05, "{length} is told as {reported}");
             length *= 1.07;
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use serde::Serialize;
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
-use tollhouse_store::{Direction, Ended, StoreError};
+use tollhouse_store::{Direction, StoreError, TerminatedText};
 use tollhouse_tool::MicroUsd;
 
 use super::{Bucket, CALL_METRICS, Metrics, OF_ALL, SOME, Span};
@@ -14,7 +14,7 @@ const MAX_BUCKETS: u64 = 2_200;
 
 /// The width of the buckets in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum SeriesStep {
     /// `1m`.
     Minute,
     /// `5m`.
@@ -31,7 +31,7 @@ pub struct SeriesQuery {
     since: Timestamp,
     /// The end. `None` means now.
     until: Option<Timestamp>,
-    step: Step,
+    step: SeriesStep,
 }
 
 /// Why a series is not available.
@@ -41,7 +41,7 @@ pub enum StepError {
     #[error("`step` is `1m`, `5m`, `1h` or `1d`")]
     Unknown,
     #[error("`step={step}` reaches back {reach}; ask for a shorter `since`, or for `step={wider}`", step = .0.name(), reach = .1, wider = .2.name())]
-    TooFar(Step, String, Step),
+    TooFar(SeriesStep, String, SeriesStep),
     #[error("buckets are kept {0}; ask for a shorter `since`")]
     NotKept(String),
 }
@@ -55,13 +55,13 @@ pub struct Series {
     /// Width of a bucket, as in the request.
     pub step: &'static str,
     /// Buckets without gaps, oldest first, up to the current one or the last that begins before the requested end.
-    pub buckets: Vec<Line>,
+    pub buckets: Vec<SeriesPoint>,
 }
 
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct SeriesPoint {
     /// Its start.
     pub at: Timestamp,
     /// Runs, succeeded and failed.
@@ -78,7 +78,7 @@ pub struct Line {
     pub p95_ms: Option<f64>,
 }
 
-impl Step {
+impl SeriesStep {
     fn millis(self) -> u64 {
         match self {
             Self::Minute => 60 * 1_000,
@@ -114,7 +114,7 @@ impl Step {
     }
 }
 
-impl FromStr for Step {
+impl FromStr for SeriesStep {
     type Err = StepError;
 
     fn from_str(text: &str) -> Result<Self, StepError> {
@@ -129,19 +129,19 @@ impl Metrics {
     /// # Errors
     ///
     /// [`StepError::TooFar`] and [`StepError::NotKept`] with an available alternative.
-    pub fn asked(&self, back: u64, until: Option<Timestamp>, step: Step) -> Result<SeriesQuery, StepError> {
-        let reach = |step: Step| self.kept_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
+    pub fn asked(&self, back: u64, until: Option<Timestamp>, step: SeriesStep) -> Result<SeriesQuery, StepError> {
+        let reach = |step: SeriesStep| self.retention_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
         if back <= reach(step) {
             return Ok(SeriesQuery { since: Timestamp(self.clock.now().0.saturating_sub(back)), until, step });
         }
         let mut wider = step.wider();
-        while wider != Step::Day && back > reach(wider) {
+        while wider != SeriesStep::Day && back > reach(wider) {
             wider = wider.wider();
         }
         if back > reach(wider) {
-            Err(StepError::NotKept(told(reach(wider))))
+            Err(StepError::NotKept(format_span(reach(wider))))
         } else {
-            Err(StepError::TooFar(step, told(reach(step)), wider))
+            Err(StepError::TooFar(step, format_span(reach(step)), wider))
         }
     }
 
@@ -152,8 +152,8 @@ impl Metrics {
     ///
     /// Errors of the store.
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
-        let since = Timestamp(self.clock.now().0.saturating_sub(29 * Step::Day.millis()));
-        self.read_stored(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
+        let since = Timestamp(self.clock.now().0.saturating_sub(29 * SeriesStep::Day.millis()));
+        self.read_stored(endpoint, SeriesQuery { since, until: None, step: SeriesStep::Day }).await
     }
 
     /// Returns the series of all tools, including deleted ones.
@@ -161,8 +161,8 @@ impl Metrics {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn series_of_all(&self, asked: SeriesQuery) -> Result<Series, StoreError> {
-        self.series(&OF_ALL, asked).await
+    pub async fn series_of_all(&self, request: SeriesQuery) -> Result<Series, StoreError> {
+        self.series(&OF_ALL, request).await
     }
 
     /// Returns the series of a tool.
@@ -170,21 +170,21 @@ impl Metrics {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn series(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
+    pub async fn series(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
         // Include calls that are not stored yet.
         self.write().await?;
-        self.read_stored(endpoint, asked).await
+        self.read_stored(endpoint, request).await
     }
 
-    async fn read_stored(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
-        let SeriesQuery { since, until, step } = asked;
+    async fn read_stored(&self, endpoint: &EndpointId, request: SeriesQuery) -> Result<Series, StoreError> {
+        let SeriesQuery { since, until, step } = request;
         let width = step.millis();
         let first = since.0 / width * width;
         let now = self.clock.now().0.max(since.0);
         let end = until.map_or(now + 1, |until| until.0.min(now + 1));
         let mut buckets: BTreeMap<u64, Bucket> =
             (first..end).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
-        let own = (Ended(endpoint.clone()), step.span() as u8);
+        let own = (TerminatedText(endpoint.clone()), step.span() as u8);
         let mut range = CALL_METRICS.under(&own).from(&(own.0.clone(), own.1, first)).before(&(own.0, own.1, end));
         while !range.is_empty() {
             let rows = CALL_METRICS.readable(&*self.store, &range, SOME, Direction::Forward).await?;
@@ -196,12 +196,12 @@ impl Metrics {
                 }
             }
         }
-        let buckets = buckets.into_iter().map(|(at, bucket)| Line::new(Timestamp(at), bucket)).collect();
+        let buckets = buckets.into_iter().map(|(at, bucket)| SeriesPoint::new(Timestamp(at), bucket)).collect();
         Ok(Series { since: Timestamp(first), step: step.name(), buckets })
     }
 }
 
-impl Line {
+impl SeriesPoint {
     fn new(at: Timestamp, bucket: Bucket) -> Self {
         let (p50_ms, p95_ms) = (bucket.lengths.percentile(0.5), bucket.lengths.percentile(0.95));
         let Bucket { calls, paid, failed, gross, .. } = bucket;
@@ -210,7 +210,7 @@ impl Line {
 }
 
 /// Formats a duration as in queries, rounded down to hours.
-fn told(millis: u64) -> String {
+fn format_span(millis: u64) -> String {
     let hours = millis / 3_600_000;
     if hours.is_multiple_of(24) { format!("{}d", hours / 24) } else { format!("{hours}h") }
 }

@@ -3,15 +3,15 @@ use std::collections::BTreeMap;
 use tollhouse_base::id::CallId;
 use tollhouse_money::receipt;
 use tollhouse_store::{
-    around::Reading,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
-    round::TURN,
+    sweep_cursor::TURN,
+    test_wrappers::CountingStore,
 };
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    figures::{COUNTED_AT_ONCE, Counting},
+    stats::{COUNTED_AT_ONCE, CountProgress},
     *,
 };
 use crate::history::CallOutcome;
@@ -22,7 +22,7 @@ const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-struct Bench {
+struct Fixture {
     store: Arc<FaultyStore<MemoryStore>>,
     clock: Clock,
     metrics: Arc<Metrics>,
@@ -32,13 +32,13 @@ struct Bench {
 impl Metrics {
     /// Counts everything stored at once.
     async fn count(&self) -> Result<(), StoreError> {
-        let mut counting = Counting::default();
+        let mut counting = CountProgress::default();
         while !self.count_some(&mut counting).await? {}
         Ok(())
     }
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
         let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
@@ -64,11 +64,11 @@ impl Bench {
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             error: None,
-            thrown_at: vec![],
+            throw_position: vec![],
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),
             owner: false,
-            payment: receipt::Kind::Free,
+            payment: receipt::PaymentKind::Free,
             duration_ms,
             cpu_ms: None,
             tier: None,
@@ -81,12 +81,12 @@ impl Bench {
         }
     }
 
-    async fn series(&self, back: u64, step: Step) -> Series {
-        let asked = self.metrics.asked(back, None, step).unwrap();
-        self.metrics.series(&self.endpoint, asked).await.unwrap()
+    async fn series(&self, back: u64, step: SeriesStep) -> Series {
+        let request = self.metrics.asked(back, None, step).unwrap();
+        self.metrics.series(&self.endpoint, request).await.unwrap()
     }
 
-    async fn calls(&self, back: u64, step: Step) -> Vec<u64> {
+    async fn calls(&self, back: u64, step: SeriesStep) -> Vec<u64> {
         self.series(back, step).await.buckets.iter().map(|line| line.calls).collect()
     }
 
@@ -100,73 +100,73 @@ impl Bench {
 
 #[tokio::test]
 async fn buckets_are_aligned_and_have_no_gaps() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for at in [1, 59_999, 60_000, 6 * MINUTE, 61 * MINUTE] {
-        bench.call(NOW.plus_millis(at), 1.0, 0, None);
+        fixture.call(NOW.plus_millis(at), 1.0, 0, None);
     }
-    let series = bench.series(61 * MINUTE, Step::Minute).await;
+    let series = fixture.series(61 * MINUTE, SeriesStep::Minute).await;
     assert_eq!((series.since, series.step, series.buckets.len()), (NOW, "1m", 62));
-    assert_eq!(bench.calls(61 * MINUTE, Step::Minute).await[..8], [2, 1, 0, 0, 0, 0, 1, 0]);
-    assert_eq!(bench.calls(61 * MINUTE, Step::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    assert_eq!(bench.calls(61 * MINUTE, Step::Hour).await, [4, 1]);
-    assert_eq!(bench.calls(DAY, Step::Day).await, [0, 5]);
+    assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Minute).await[..8], [2, 1, 0, 0, 0, 0, 1, 0]);
+    assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::FiveMinutes).await, [3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(fixture.calls(61 * MINUTE, SeriesStep::Hour).await, [4, 1]);
+    assert_eq!(fixture.calls(DAY, SeriesStep::Day).await, [0, 5]);
     // A period that begins within a bucket includes all of it.
-    assert_eq!(bench.calls(61 * MINUTE - 30_000, Step::Minute).await.len(), 62);
+    assert_eq!(fixture.calls(61 * MINUTE - 30_000, SeriesStep::Minute).await.len(), 62);
     // One that ends within a bucket includes what was stored of it before.
     for (until, calls) in
         [(NOW.plus_millis(HOUR), vec![4]), (NOW.plus_millis(HOUR + 1), vec![4, 1]), (NOW.plus_millis(DAY), vec![4, 1]), (NOW, vec![])]
     {
-        let asked = bench.metrics.asked(61 * MINUTE, Some(until), Step::Hour).unwrap();
-        let series = bench.metrics.series(&bench.endpoint, asked).await.unwrap();
+        let request = fixture.metrics.asked(61 * MINUTE, Some(until), SeriesStep::Hour).unwrap();
+        let series = fixture.metrics.series(&fixture.endpoint, request).await.unwrap();
         assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), calls, "{until}");
     }
 }
 
 #[tokio::test]
 async fn the_days_of_an_endpoint_are_thirty_with_today_and_nothing_is_written_for_them() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for (days, calls) in [(30, 1), (29, 2), (1, 4), (0, 5)] {
-        (0..calls).for_each(|_| bench.call(NOW.plus_millis((30 - days) * DAY), 1.0, 0, None));
-        bench.metrics.write().await.unwrap();
+        (0..calls).for_each(|_| fixture.call(NOW.plus_millis((30 - days) * DAY), 1.0, 0, None));
+        fixture.metrics.write().await.unwrap();
     }
-    bench.call(NOW.plus_millis(30 * DAY), 1.0, 0, None);
-    let days: Vec<_> = bench.metrics.by_day(&bench.endpoint).await.unwrap().buckets.iter().map(|line| line.calls).collect();
+    fixture.call(NOW.plus_millis(30 * DAY), 1.0, 0, None);
+    let days: Vec<_> = fixture.metrics.by_day(&fixture.endpoint).await.unwrap().buckets.iter().map(|line| line.calls).collect();
     assert_eq!((days.len(), days[0], days[28], days[29]), (30, 2, 4, 5));
 }
 
 #[tokio::test]
-async fn a_call_of_this_very_moment_is_in_a_series_that_goes_on() {
-    let bench = Bench::new();
-    bench.call(NOW, 1.0, 0, None);
+async fn a_call_of_this_very_moment_is_in_a_series_that_continues() {
+    let fixture = Fixture::new();
+    fixture.call(NOW, 1.0, 0, None);
     for until in [None, Some(NOW.plus_millis(DAY))] {
-        let asked = bench.metrics.asked(0, until, Step::Hour).unwrap();
-        let series = bench.metrics.series(&bench.endpoint, asked).await.unwrap();
+        let request = fixture.metrics.asked(0, until, SeriesStep::Hour).unwrap();
+        let series = fixture.metrics.series(&fixture.endpoint, request).await.unwrap();
         assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), [1], "{until:?}");
     }
 }
 
 #[tokio::test]
 async fn calls_of_one_minute_are_one_row_and_those_of_an_hour_another() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for (at, rows) in [(0, 2), (59_999, 2), (MINUTE, 3), (HOUR - 1, 4), (HOUR, 6)] {
-        bench.call(NOW.plus_millis(at), 1.0, 0, None);
-        bench.metrics.write().await.unwrap();
-        assert_eq!(bench.rows().await, rows, "after {at} ms");
+        fixture.call(NOW.plus_millis(at), 1.0, 0, None);
+        fixture.metrics.write().await.unwrap();
+        assert_eq!(fixture.rows().await, rows, "after {at} ms");
     }
 }
 
 #[tokio::test]
 async fn money_codes_and_lengths_are_added_up() {
-    let bench = Bench::new();
+    let fixture = Fixture::new();
     for n in 1..=100 {
-        bench.call(NOW, f64::from(n), 0, None);
+        fixture.call(NOW, f64::from(n), 0, None);
     }
-    bench.call(NOW, 50.0, 1_500, None);
-    bench.call(NOW, 50.0, 2_500, None);
-    bench.call(NOW, 50.0, 0, Some("handler_failed"));
-    bench.call(NOW, 50.0, 0, Some("handler_failed"));
-    bench.call(NOW, 50.0, 0, Some("busy"));
-    let line = bench.series(0, Step::Hour).await.buckets.remove(0);
+    fixture.call(NOW, 50.0, 1_500, None);
+    fixture.call(NOW, 50.0, 2_500, None);
+    fixture.call(NOW, 50.0, 0, Some("handler_failed"));
+    fixture.call(NOW, 50.0, 0, Some("handler_failed"));
+    fixture.call(NOW, 50.0, 0, Some("busy"));
+    let line = fixture.series(0, SeriesStep::Hour).await.buckets.remove(0);
     assert_eq!((line.calls, line.paid, line.gross_usd), (105, 2, MicroUsd(4_000)));
     assert_eq!(line.failed, BTreeMap::from([("busy".to_owned(), 1), ("handler_failed".to_owned(), 2)]));
     let (p50, p95) = (line.p50_ms.unwrap(), line.p95_ms.unwrap());
@@ -176,71 +176,72 @@ async fn money_codes_and_lengths_are_added_up() {
 
 #[tokio::test]
 async fn calls_of_all_endpoints_are_one_sum_also_once_one_is_gone() {
-    let (bench, mut other) = (Bench::new(), Bench::new().other());
-    (other.endpoint, other.metrics) = (EndpointId::generate(), Arc::clone(&bench.metrics));
-    bench.call(NOW, 1.0, 1_500, None);
+    let (fixture, mut other) = (Fixture::new(), Fixture::new().other());
+    (other.endpoint, other.metrics) = (EndpointId::generate(), Arc::clone(&fixture.metrics));
+    fixture.call(NOW, 1.0, 1_500, None);
     other.call(NOW, 1.0, 0, Some("busy"));
-    let of_all = async || bench.metrics.series_of_all(bench.metrics.asked(0, None, Step::Hour).unwrap()).await.unwrap().buckets.remove(0);
+    let of_all =
+        async || fixture.metrics.series_of_all(fixture.metrics.asked(0, None, SeriesStep::Hour).unwrap()).await.unwrap().buckets.remove(0);
     let sum = of_all().await;
     assert_eq!((sum.calls, sum.paid, sum.gross_usd, sum.failed["busy"]), (2, 1, MicroUsd(1_500), 1));
-    assert_eq!((bench.calls(0, Step::Hour).await, other.calls(0, Step::Hour).await), (vec![1], vec![1]));
-    let gone = CALL_METRICS.under(&Ended(other.endpoint.clone()));
-    CALL_METRICS.clear(&*bench.store, &gone, u64::MAX).await.unwrap();
+    assert_eq!((fixture.calls(0, SeriesStep::Hour).await, other.calls(0, SeriesStep::Hour).await), (vec![1], vec![1]));
+    let removed = CALL_METRICS.under(&TerminatedText(other.endpoint.clone()));
+    CALL_METRICS.clear(&*fixture.store, &removed, u64::MAX).await.unwrap();
     assert_eq!(of_all().await.calls, 2);
 }
 
 #[tokio::test]
 async fn what_two_processes_counted_is_one_sum_and_a_bucket_written_twice_counts_once() {
-    let bench = Bench::new();
-    let other = bench.other();
+    let fixture = Fixture::new();
+    let other = fixture.other();
     for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After]] {
         for (n, fault) in (1..).zip(&faults) {
-            bench.store.fail_nth(n, *fault);
+            fixture.store.fail_nth(n, *fault);
         }
-        bench.call(NOW, 1.0, 0, None);
-        while bench.metrics.write().await.is_err() {}
+        fixture.call(NOW, 1.0, 0, None);
+        while fixture.metrics.write().await.is_err() {}
     }
     other.call(NOW, 1.0, 0, None);
     other.metrics.write().await.unwrap();
-    assert_eq!(bench.calls(0, Step::Minute).await, [5]);
-    assert_eq!(bench.other().calls(0, Step::Hour).await, [5]);
+    assert_eq!(fixture.calls(0, SeriesStep::Minute).await, [5]);
+    assert_eq!(fixture.other().calls(0, SeriesStep::Hour).await, [5]);
 }
 
 /// Full buckets wait while the store is unavailable, and nothing is held for tools that are no longer called.
 #[tokio::test]
 async fn nothing_is_lost_while_the_store_is_away_and_nothing_is_held_after() {
-    let bench = Bench::new();
-    bench.store.fail_all(Fault::Before);
+    let fixture = Fixture::new();
+    fixture.store.fail_all(Fault::Before);
     for minute in 0..5 {
-        bench.call(NOW.plus_millis(minute * MINUTE), 1.0, 0, None);
-        bench.metrics.write().await.unwrap_err();
+        fixture.call(NOW.plus_millis(minute * MINUTE), 1.0, 0, None);
+        fixture.metrics.write().await.unwrap_err();
     }
-    bench.store.heal();
-    assert_eq!(bench.calls(4 * MINUTE, Step::Minute).await, [1; 5]);
-    bench.clock.set(NOW.plus_millis(HOUR));
-    bench.metrics.write().await.unwrap();
-    let adding = bench.metrics.adding();
+    fixture.store.heal();
+    assert_eq!(fixture.calls(4 * MINUTE, SeriesStep::Minute).await, [1; 5]);
+    fixture.clock.set(NOW.plus_millis(HOUR));
+    fixture.metrics.write().await.unwrap();
+    let adding = fixture.metrics.pending_bucket();
     assert_eq!((adding.open.len(), adding.full.len()), (0, 0));
 }
 
 #[tokio::test]
 async fn old_buckets_go_those_of_minutes_first() {
-    let bench = Bench::new();
-    bench.call(NOW, 1.0, 0, None);
-    bench.metrics.write().await.unwrap();
-    for (later, left) in [(2 * DAY, 2), (2 * DAY + 1, 1), (90 * DAY, 1), (90 * DAY + 1, 0)] {
-        bench.clock.set(NOW.plus_millis(later));
-        bench.metrics.sweep().await.unwrap();
-        assert_eq!(bench.rows().await, left, "after {later} ms");
+    let fixture = Fixture::new();
+    fixture.call(NOW, 1.0, 0, None);
+    fixture.metrics.write().await.unwrap();
+    for (later, remaining) in [(2 * DAY, 2), (2 * DAY + 1, 1), (90 * DAY, 1), (90 * DAY + 1, 0)] {
+        fixture.clock.set(NOW.plus_millis(later));
+        fixture.metrics.sweep().await.unwrap();
+        assert_eq!(fixture.rows().await, remaining, "after {later} ms");
     }
 }
 
 #[tokio::test]
 async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_to_remove() {
-    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(NOW));
     let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
     for _ in 0..TURN {
-        metrics.add(&EndpointId::generate(), &Bench::record(NOW, 1.0, 0, None));
+        metrics.add(&EndpointId::generate(), &Fixture::record(NOW, 1.0, 0, None));
     }
     metrics.write().await.unwrap();
     clock.set(NOW.plus_millis(2 * DAY));
@@ -258,38 +259,38 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
 
 #[tokio::test]
 async fn paid_calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
-    let bench = Bench::new();
-    let weight = || bench.metrics.called().get(&bench.endpoint).copied();
-    bench.call(NOW, 1.0, 0, None);
-    bench.call(NOW, 1.0, 0, Some("handler_failed"));
+    let fixture = Fixture::new();
+    let weight = || fixture.metrics.called().get(&fixture.endpoint).copied();
+    fixture.call(NOW, 1.0, 0, None);
+    fixture.call(NOW, 1.0, 0, Some("handler_failed"));
     for of_nobody in [
-        CallRecord { owner: true, ..Bench::record(NOW, 1.0, 1_500, None) },
-        CallRecord { charged: Charge::Unknown, ..Bench::record(NOW, 1.0, 1_500, None) },
-        CallRecord { charged: Charge::No, ..Bench::record(NOW, 1.0, 1_500, Some("handler_failed")) },
+        CallRecord { owner: true, ..Fixture::record(NOW, 1.0, 1_500, None) },
+        CallRecord { charged: Charge::Unknown, ..Fixture::record(NOW, 1.0, 1_500, None) },
+        CallRecord { charged: Charge::No, ..Fixture::record(NOW, 1.0, 1_500, Some("handler_failed")) },
     ] {
-        bench.metrics.add(&bench.endpoint, &of_nobody);
+        fixture.metrics.add(&fixture.endpoint, &of_nobody);
     }
     assert_eq!(weight(), None, "no money moved");
-    bench.call(NOW, 1.0, 1_500, None);
-    bench.call(NOW, 1.0, 2_500, None);
+    fixture.call(NOW, 1.0, 1_500, None);
+    fixture.call(NOW, 1.0, 2_500, None);
     assert_eq!(weight(), Some(2 * CALL));
     for _ in 0..24 {
-        bench.metrics.fade();
+        fixture.metrics.drop_expired();
     }
     assert!((CALL * 8 / 10..CALL * 11 / 10).contains(&weight().unwrap()), "about half after a day: {:?}", weight());
     for _ in 0..10 * 24 {
-        bench.metrics.fade();
+        fixture.metrics.drop_expired();
     }
     assert_eq!(weight(), None);
 }
 
 #[tokio::test]
 async fn what_was_counted_is_written_by_itself_once_that_is_started() {
-    let bench = Bench::new();
-    bench.metrics.start();
-    bench.call(NOW, 1.0, 0, None);
+    let fixture = Fixture::new();
+    fixture.metrics.start();
+    fixture.call(NOW, 1.0, 0, None);
     let written = async {
-        while bench.rows().await == 0 {
+        while fixture.rows().await == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -297,90 +298,92 @@ async fn what_was_counted_is_written_by_itself_once_that_is_started() {
 }
 
 #[test]
-fn what_cannot_be_had_says_what_can() {
-    let bench = Bench::new();
-    let refused = |back, step: Step| bench.metrics.asked(back, None, step).unwrap_err().to_string();
-    assert_eq!(refused(3 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert_eq!(refused(40 * HOUR, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
-    assert_eq!(refused(91 * DAY, Step::Hour), "buckets are kept 90d; ask for a shorter `since`");
-    assert_eq!(refused(91 * DAY, Step::Minute), "buckets are kept 90d; ask for a shorter `since`");
+fn what_cannot_be_fetched_says_what_can() {
+    let fixture = Fixture::new();
+    let refused = |back, step: SeriesStep| fixture.metrics.asked(back, None, step).unwrap_err().to_string();
+    assert_eq!(refused(3 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert_eq!(refused(40 * HOUR, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
+    assert_eq!(refused(91 * DAY, SeriesStep::Hour), "buckets are kept 90d; ask for a shorter `since`");
+    assert_eq!(refused(91 * DAY, SeriesStep::Minute), "buckets are kept 90d; ask for a shorter `since`");
     // Two days of minutes are kept, and at most 2,200 buckets are shown.
-    assert_eq!(refused(2 * DAY + 1, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert_eq!(refused(2 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
-    assert_eq!(refused(90 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert!(bench.metrics.asked(2_199 * MINUTE, None, Step::Minute).is_ok());
-    assert!(bench.metrics.asked(2_199 * MINUTE + 1, None, Step::Minute).is_err());
-    for (back, step) in [(36 * HOUR, Step::Minute), (2 * DAY, Step::FiveMinutes), (90 * DAY, Step::Hour), (90 * DAY, Step::Day)] {
-        assert!(bench.metrics.asked(back, None, step).is_ok(), "{back} ms by {step:?}");
+    assert_eq!(refused(2 * DAY + 1, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert_eq!(refused(2 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
+    assert_eq!(refused(90 * DAY, SeriesStep::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
+    assert!(fixture.metrics.asked(2_199 * MINUTE, None, SeriesStep::Minute).is_ok());
+    assert!(fixture.metrics.asked(2_199 * MINUTE + 1, None, SeriesStep::Minute).is_err());
+    for (back, step) in
+        [(36 * HOUR, SeriesStep::Minute), (2 * DAY, SeriesStep::FiveMinutes), (90 * DAY, SeriesStep::Hour), (90 * DAY, SeriesStep::Day)]
+    {
+        assert!(fixture.metrics.asked(back, None, step).is_ok(), "{back} ms by {step:?}");
     }
-    assert_eq!("2h".parse::<Step>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
+    assert_eq!("2h".parse::<SeriesStep>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
 }
 
 #[tokio::test]
 async fn figures_are_of_30_days_and_of_what_every_process_stored() {
-    let bench = Bench::new();
-    let figures = |bench: &Bench| bench.metrics.figures(&bench.endpoint).map(|figures| figures.calls);
-    assert_eq!(figures(&bench), None, "before the first count");
-    bench.call(NOW, 10.0, 0, None);
-    bench.metrics.write().await.unwrap();
-    bench.metrics.count().await.unwrap();
-    assert_eq!(figures(&bench), Some(1), "counted once");
+    let fixture = Fixture::new();
+    let figures = |fixture: &Fixture| fixture.metrics.figures(&fixture.endpoint).map(|figures| figures.calls);
+    assert_eq!(figures(&fixture), None, "before the first count");
+    fixture.call(NOW, 10.0, 0, None);
+    fixture.metrics.write().await.unwrap();
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(figures(&fixture), Some(1), "counted once");
     for (at, length) in [(1, 10.0), (HOUR, 10.0), (HOUR + 1, 1_000.0)] {
-        bench.call(NOW.plus_millis(at), length, 0, Some("handler_failed"));
+        fixture.call(NOW.plus_millis(at), length, 0, Some("handler_failed"));
     }
-    assert_eq!(figures(&bench), Some(1), "of what is stored");
-    bench.metrics.write().await.unwrap();
-    bench.metrics.write().await.unwrap();
-    let median = bench.metrics.figures(&bench.endpoint).unwrap().median_ms.unwrap();
-    assert!(figures(&bench) == Some(4) && (median / 10.0 - 1.0).abs() < 0.05, "{median}");
-    assert_eq!(bench.metrics.figures_of_all().unwrap().calls, 4);
-    assert_eq!(bench.metrics.figures(&EndpointId::generate()), Some(Figures { calls: 0, median_ms: None }));
+    assert_eq!(figures(&fixture), Some(1), "of what is stored");
+    fixture.metrics.write().await.unwrap();
+    fixture.metrics.write().await.unwrap();
+    let median = fixture.metrics.figures(&fixture.endpoint).unwrap().median_ms.unwrap();
+    assert!(figures(&fixture) == Some(4) && (median / 10.0 - 1.0).abs() < 0.05, "{median}");
+    assert_eq!(fixture.metrics.figures_of_all().unwrap().calls, 4);
+    assert_eq!(fixture.metrics.figures(&EndpointId::generate()), Some(RecentStats { calls: 0, median_ms: None }));
 
-    let other = bench.other();
+    let other = fixture.other();
     other.metrics.count().await.unwrap();
     assert_eq!(figures(&other), Some(4), "after a restart");
     other.call(NOW.plus_millis(2 * HOUR), 10.0, 0, None);
     other.metrics.write().await.unwrap();
-    assert_eq!((figures(&bench), figures(&other)), (Some(4), Some(5)));
-    bench.metrics.count().await.unwrap();
-    assert_eq!(figures(&bench), Some(5));
+    assert_eq!((figures(&fixture), figures(&other)), (Some(4), Some(5)));
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(figures(&fixture), Some(5));
 
-    bench.clock.set(NOW.plus_millis(DAY + HOUR));
-    bench.metrics.count().await.unwrap();
-    assert_eq!((figures(&bench), bench.metrics.figures_of_all().unwrap().calls), (Some(5), 3), "of all endpoints those of a day");
-    bench.clock.set(NOW.plus_millis(30 * DAY + HOUR));
-    bench.metrics.count().await.unwrap();
-    assert_eq!(figures(&bench), Some(3));
-    bench.clock.set(NOW.plus_millis(31 * DAY));
-    bench.metrics.count().await.unwrap();
-    assert_eq!(figures(&bench), Some(0));
+    fixture.clock.set(NOW.plus_millis(DAY + HOUR));
+    fixture.metrics.count().await.unwrap();
+    assert_eq!((figures(&fixture), fixture.metrics.figures_of_all().unwrap().calls), (Some(5), 3), "of all endpoints those of a day");
+    fixture.clock.set(NOW.plus_millis(30 * DAY + HOUR));
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(figures(&fixture), Some(3));
+    fixture.clock.set(NOW.plus_millis(31 * DAY));
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(figures(&fixture), Some(0));
 }
 
 #[tokio::test]
 async fn figures_of_one_whose_rows_are_gone_go_with_the_next_count() {
-    let bench = Bench::new();
-    bench.call(NOW, 10.0, 0, None);
-    bench.metrics.write().await.unwrap();
-    bench.metrics.count().await.unwrap();
-    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 1);
-    bench.clock.set(NOW.plus_millis(400 * DAY));
-    while bench.rows().await > 0 {
-        bench.metrics.sweep().await.unwrap();
+    let fixture = Fixture::new();
+    fixture.call(NOW, 10.0, 0, None);
+    fixture.metrics.write().await.unwrap();
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(fixture.metrics.figures(&fixture.endpoint).unwrap().calls, 1);
+    fixture.clock.set(NOW.plus_millis(400 * DAY));
+    while fixture.rows().await > 0 {
+        fixture.metrics.sweep().await.unwrap();
     }
-    bench.metrics.count().await.unwrap();
-    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 0);
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(fixture.metrics.figures(&fixture.endpoint).unwrap().calls, 0);
 }
 
 #[tokio::test]
 async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_by_all() {
-    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(NOW));
     let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
     let mut endpoints: Vec<_> = (0..COUNTED_AT_ONCE / 2).map(|_| EndpointId::generate()).collect();
     endpoints.sort();
-    endpoints.iter().for_each(|endpoint| metrics.add(endpoint, &Bench::record(NOW, 1.0, 0, None)));
+    endpoints.iter().for_each(|endpoint| metrics.add(endpoint, &Fixture::record(NOW, 1.0, 0, None)));
     metrics.write().await.unwrap();
     let (first, last) = (&endpoints[0], endpoints.last().unwrap());
-    let mut counting = Counting::default();
+    let mut counting = CountProgress::default();
     store.rows();
     assert!(!metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() <= COUNTED_AT_ONCE + 1);
@@ -392,7 +395,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
 
     // Calls between two turns count once, whether the count has passed or not.
     assert!(!metrics.count_some(&mut counting).await.unwrap());
-    [first, last].into_iter().for_each(|endpoint| metrics.add(endpoint, &Bench::record(NOW, 1.0, 0, None)));
+    [first, last].into_iter().for_each(|endpoint| metrics.add(endpoint, &Fixture::record(NOW, 1.0, 0, None)));
     metrics.write().await.unwrap();
     assert_eq!((calls(first), calls(last)), (2, 2));
     assert!(metrics.count_some(&mut counting).await.unwrap());
@@ -401,15 +404,15 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
 
 #[tokio::test]
 async fn figures_count_what_the_store_took_at_the_second_try_once() {
-    let bench = Bench::new();
-    bench.metrics.count().await.unwrap();
-    bench.call(NOW, 10.0, 0, None);
-    bench.store.fail_all(Fault::Before);
-    bench.metrics.write().await.unwrap_err();
-    bench.store.heal();
-    bench.call(NOW, 10.0, 0, None);
-    bench.metrics.write().await.unwrap();
-    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 2);
-    bench.metrics.count().await.unwrap();
-    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 2);
+    let fixture = Fixture::new();
+    fixture.metrics.count().await.unwrap();
+    fixture.call(NOW, 10.0, 0, None);
+    fixture.store.fail_all(Fault::Before);
+    fixture.metrics.write().await.unwrap_err();
+    fixture.store.heal();
+    fixture.call(NOW, 10.0, 0, None);
+    fixture.metrics.write().await.unwrap();
+    assert_eq!(fixture.metrics.figures(&fixture.endpoint).unwrap().calls, 2);
+    fixture.metrics.count().await.unwrap();
+    assert_eq!(fixture.metrics.figures(&fixture.endpoint).unwrap().calls, 2);
 }

@@ -4,20 +4,20 @@ pub mod readiness;
 mod summary;
 
 use serde_json::{Value, json};
-use tollhouse_base::aside::aside;
+use tollhouse_base::offload::run_blocking;
 use tollhouse_tool::Builtin;
 
 use self::readiness::ReadinessClient;
-use super::{Produced, Task};
+use super::{HandlerResult, Task};
 use crate::CallError;
 
 /// Answers a call with the host's own code.
-pub(super) async fn answer(builtin: Builtin, client: &ReadinessClient, task: &Task<'_>) -> Result<Produced, CallError> {
+pub(super) async fn answer(builtin: Builtin, client: &ReadinessClient, task: &Task<'_>) -> Result<HandlerResult, CallError> {
     match builtin {
-        Builtin::ReceiptEcho => aside(task.input.text.len(), || Produced::json(task.live, &receipt_echo(task))).await,
+        Builtin::ReceiptEcho => run_blocking(task.input.text.len(), || HandlerResult::json(task.live, &receipt_echo(task))).await,
         Builtin::X402ReadinessCheck => {
             let report = Box::pin(readiness_check(client, task)).await;
-            Produced::json(task.live, &report)
+            HandlerResult::json(task.live, &report)
         }
     }
 }

@@ -9,24 +9,24 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
-use tollhouse_base::aside::aside;
+use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::{
-    CallGrants, CapabilityServices, Ops, Redactor, Scratch,
+    CallGrants, CapabilityServices, DryRunStore, Ops, Redactor,
     secret::{SecretError, Visibility},
 };
-use tollhouse_catalog::Live;
+use tollhouse_catalog::LiveEndpoint;
 use tollhouse_money::PaymentId;
 use tollhouse_pool::{Job, OpHost, Pool};
 use tollhouse_protocol::{
-    FAILED, Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start,
-    StopReason, Thrown, ToolReply, Work, are_blocks,
+    FAILED, Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ProgressMessage, ReplyBody, STRUCTURED, Side,
+    Start, StopReason, Thrown, ToolReply, Work, are_blocks,
 };
 use tollhouse_store::StoreError;
 use tollhouse_telemetry::{Stage, enter};
-use tollhouse_tool::{Mismatch, Unreadable, depth};
+use tollhouse_tool::{Mismatch, PortabilityIssue, depth};
 
-use super::{Produced, Task, Took, produced::unfitting, tally::Counting};
-use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json};
+use super::{HandlerResult, RunUsage, Task, handler_result::is_mismatch, sandbox_counts::RunGuard};
+use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, is_json_type};
 
 /// Response headers that a handler may set. Others are dropped, because they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
@@ -60,8 +60,8 @@ pub(super) async fn run(
     pool: &Pool,
     services: &Arc<CapabilityServices>,
     task: Task<'_>,
-    counting: Option<Counting>,
-) -> Result<Produced, CallError> {
+    counting: Option<RunGuard>,
+) -> Result<HandlerResult, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
     let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| match error {
@@ -75,7 +75,7 @@ pub(super) async fn run(
     let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();
     // A draft does not affect calls of its tool, and never shares a process with one.
     let (key, isolation, limits) = match task.scratch {
-        Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, Scratch::narrowed(endpoint.limits)),
+        Some(_) => (&*format!("{}/dry", endpoint.id), Isolation::Fresh, DryRunStore::narrowed(endpoint.limits)),
         None => (endpoint.id.as_str(), endpoint.isolation, endpoint.limits),
     };
     let grants = CallGrants {
@@ -87,14 +87,14 @@ pub(super) async fn run(
         secrets,
         limits,
     };
-    let mut ops = Ops::new(grants, Arc::clone(services)).with_till(Arc::clone(task.till));
+    let mut ops = Ops::new(grants, Arc::clone(services)).with_charge(Arc::clone(task.charge));
     if let Some(scratch) = task.scratch {
-        ops = ops.in_scratch(Arc::clone(scratch));
+        ops = ops.is_dry_run(Arc::clone(scratch));
     }
     let mut limits = endpoint.limits;
     match task.progress.cloned() {
         // A slow reader misses messages.
-        Some(progress) => ops = ops.with_listener(move |heard| _ = progress.try_send(Progress::Update(heard))),
+        Some(progress) => ops = ops.with_listener(move |received| _ = progress.try_send(Progress::Update(received))),
         // Without a reader, the worker drops them.
         None => limits.progress_messages = 0,
     }
@@ -111,7 +111,7 @@ pub(super) async fn run(
         by_owner: task.by == CalledBy::Owner || task.scratch.is_some(),
         isolation,
         tier: endpoint.tier,
-        concurrency: Live::CONCURRENCY,
+        concurrency: LiveEndpoint::CONCURRENCY,
         start: Start {
             call: task.call.to_string(),
             work: Work::Handle,
@@ -123,20 +123,20 @@ pub(super) async fn run(
             limits,
         },
     };
-    let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await;
+    let ran = pool.run(job, &CallListener { ops: &ops, task: &task }).await;
     enter(Stage::Check);
     if let Some(counting) = counting {
         counting.ended(&ran);
     }
     let ran = ran?;
-    _ = task.took.set(Took { spent: ran.spent, cold: ran.cold });
+    _ = task.elapsed.set(RunUsage { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
         Outcome::Returned(reply) => {
             let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };
             answered.await.map_err(|error| reported(&ops, error))
         }
-        Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(told(problems, ops.redactor()))),
-        Outcome::Unfit(Side::Output, problems) => Err(reported(&ops, CallError::Output(told(problems, ops.redactor())))),
+        Outcome::Unfit(Side::Input, problems) => Err(CallError::Input(redacted_mismatch(problems, ops.redactor()))),
+        Outcome::Unfit(Side::Output, problems) => Err(reported(&ops, CallError::Output(redacted_mismatch(problems, ops.redactor())))),
         Outcome::Threw(thrown) => {
             // The worker truncated both, maybe within a secret.
             let clean = |text: String| ops.redactor().redact_cut(&text).into_owned();
@@ -154,12 +154,12 @@ pub(super) async fn run(
 const HOSTS_WORK: Duration = Duration::from_micros(40);
 
 /// The grants of a call, and the task that is notified when it begins.
-struct Hearing<'a> {
+struct CallListener<'a> {
     ops: &'a Ops,
     task: &'a Task<'a>,
 }
 
-impl OpHost for Hearing<'_> {
+impl OpHost for CallListener<'_> {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         self.task.turn.spent(HOSTS_WORK);
         self.ops.op(request)
@@ -169,7 +169,7 @@ impl OpHost for Hearing<'_> {
         enter(Stage::Run);
     }
 
-    fn begun(&self) {
+    fn started(&self) {
         self.task.accept();
     }
 
@@ -178,9 +178,9 @@ impl OpHost for Hearing<'_> {
         self.ops.log(line);
     }
 
-    fn progress(&self, said: Said) {
+    fn progress(&self, message: ProgressMessage) {
         self.task.turn.spent(HOSTS_WORK);
-        self.ops.progress(said);
+        self.ops.progress(message);
     }
 
     fn used(&self, cpu: Duration) {
@@ -189,7 +189,7 @@ impl OpHost for Hearing<'_> {
 }
 
 /// Converts the worker's report about an invalid value. The report is untrusted.
-fn told(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
+fn redacted_mismatch(problems: Vec<Problem>, redactor: &Redactor) -> Mismatch {
     // The worker truncated both, maybe within a secret.
     let clean = |text: String| redactor.redact_cut(&text).into_owned();
     let problems = problems.into_iter().map(|Problem { pointer, message }| Problem { pointer: clean(pointer), message: clean(message) });
@@ -221,7 +221,7 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
         return Ok(reply);
     }
     let (ReplyBody::Json(body) | ReplyBody::Raw(body)) = &reply.body;
-    let (has_secrets, reply) = aside(body.len(), || {
+    let (has_secrets, reply) = run_blocking(body.len(), || {
         let has_secrets = matches!(&reply.body, ReplyBody::Json(body) if redactor.finds_in(body));
         (has_secrets, redacted(reply, redactor))
     })
@@ -231,7 +231,7 @@ async fn hidden(pool: &Pool, task: &Task<'_>, reply: ToolReply, redactor: &Redac
         if let Some(proper) = proper {
             Box::pin(task.live.fits(pool, Side::Output, proper, task.asker()))
                 .await
-                .map_err(|unfit| unfitting(unfit, CallError::Output))?;
+                .map_err(|unfit| is_mismatch(unfit, CallError::Output))?;
         }
     }
     Ok(reply)
@@ -255,7 +255,7 @@ fn redacted(reply: ToolReply, redactor: &Redactor) -> ToolReply {
 }
 
 /// Converts the worker's reply, which is untrusted.
-async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
+async fn answer(reply: ToolReply, live: &LiveEndpoint) -> Result<HandlerResult, CallError> {
     let limits = &live.endpoint.limits;
     let ToolReply { status, headers, body } = reply;
     if !(200..600).contains(&status) || matches!(status, 401 | 402 | 407) {
@@ -273,31 +273,31 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
     let header_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     if header_bytes > REPLY_HEADER_BYTES {
         let largest = headers.iter().max_by_key(|(_, value)| value.len()).map_or("", |(name, _)| name);
-        let why =
+        let reason =
             format!("the headers of an answer have {header_bytes} bytes, most of them in `{largest}`; the limit is {REPLY_HEADER_BYTES}");
-        return Err(CallError::Misbehaved(why));
+        return Err(CallError::Misbehaved(reason));
     }
     let read = || match body {
-        ReplyBody::Raw(_) if bodiless(status) => Produced::check(live, status, headers, Bytes::new(), None),
+        ReplyBody::Raw(_) if bodiless(status) => HandlerResult::check(live, status, headers, Bytes::new(), None),
         ReplyBody::Raw(body) => {
             match content_type(&headers) {
-                Some(said) if says_json(said) && (200..300).contains(&status) => {
-                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer says `{said}` and is not JSON"))));
+                Some(message) if is_json_type(message) && (200..300).contains(&status) => {
+                    return Err(CallError::Output(Mismatch::whole(format!("the handler's answer says `{message}` and is not JSON"))));
                 }
                 Some(_) => {}
                 None => headers.push(("content-type".to_owned(), BYTES.to_owned())),
             }
-            Produced::check(live, status, headers, body, None)
+            HandlerResult::check(live, status, headers, body, None)
         }
         ReplyBody::Json(body) => {
-            let value = Unreadable::parse(&body).map_err(CallError::Unreadable)?;
+            let value = PortabilityIssue::parse(&body).map_err(CallError::Unreadable)?;
             if depth(&value) as u64 > limits.output_depth {
                 return Err(CallError::Stopped(StopReason::OutputDepth { limit: limits.output_depth }));
             }
-            Produced::check(live, status, headers, body, Some(&value))
+            HandlerResult::check(live, status, headers, body, Some(&value))
         }
     };
-    aside(bytes, read).await
+    run_blocking(bytes, read).await
 }
 
 /// Explains why a redirect is rejected: clients would send the caller's credit, key or signed payment to its target.

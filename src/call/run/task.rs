@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 use tollhouse_base::{
     clock::Timestamp,
+    cpu_share::CpuTurn,
     id::{CallId, PaymentId, ReceiptId},
-    share::Turn,
 };
-use tollhouse_capability::{Scratch, Till};
-use tollhouse_catalog::{Asker, Live};
+use tollhouse_capability::{DryRunStore, MeteredCharge};
+use tollhouse_catalog::{LiveEndpoint, ValidationSubject};
 use tollhouse_protocol::Spent;
 use tollhouse_tool::MicroUsd;
 
@@ -21,7 +21,7 @@ use crate::{
 /// A run of a handler: valid input, and everything that the handler may see.
 pub struct Task<'a> {
     /// The tool.
-    pub live: &'a Arc<Live>,
+    pub live: &'a Arc<LiveEndpoint>,
     /// The caller's role.
     pub by: CalledBy,
     /// The price for the caller.
@@ -43,18 +43,18 @@ pub struct Task<'a> {
     /// Receives progress, if somebody listens.
     pub progress: Option<&'a mpsc::Sender<Progress>>,
     /// Temporary data of a dry run, which replaces that of the tool.
-    pub scratch: Option<&'a Arc<Scratch>>,
+    pub scratch: Option<&'a Arc<DryRunStore>>,
     /// Receives the charge set by the handler.
-    pub till: &'a Arc<Till>,
+    pub charge: &'a Arc<MeteredCharge>,
     /// Is charged for all processor time in the sandbox, of any worker.
-    pub turn: &'a Turn,
+    pub turn: &'a CpuTurn,
     /// Receives the resources that the run used in the sandbox, whatever its outcome.
-    pub took: &'a OnceLock<Took>,
+    pub elapsed: &'a OnceLock<RunUsage>,
 }
 
 /// The resources used by a run in the sandbox.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Took {
+pub struct RunUsage {
     /// Use of limited resources.
     pub spent: Spent,
     /// Whether a worker had to load the handler.
@@ -68,8 +68,8 @@ impl Task<'_> {
     }
 
     /// Returns the requester of validations for this run.
-    pub(super) fn asker(&self) -> Asker<'_> {
-        if self.scratch.is_some() { Asker::DryRun(self.turn) } else { Asker::Call(self.turn) }
+    pub(super) fn asker(&self) -> ValidationSubject<'_> {
+        if self.scratch.is_some() { ValidationSubject::DryRun(self.turn) } else { ValidationSubject::Call(self.turn) }
     }
 
     /// Announces that the handler starts. A reader that is gone or slow does not stop the call.

@@ -5,19 +5,19 @@ use crate::{json_bytes, run::builtin::readiness};
 
 #[tokio::test]
 async fn a_paused_tool_is_its_owners_to_call() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let paused = json!({ "status": "paused", "handlerType": "static_json", "handler": { "response": {} } });
-    bench.publish(paused).await;
-    let find = async |by| bench.calls.find("some-tool", |owner| if *owner == bench.owner { by } else { panic!("of {owner:?}") }).await;
+    fixture.publish(paused).await;
+    let find = async |by| fixture.calls.find("some-tool", |owner| if *owner == fixture.owner { by } else { panic!("of {owner:?}") }).await;
     assert!(matches!(find(CalledBy::Owner).await, Ok((_, CalledBy::Owner))));
     assert!(matches!(find(CalledBy::Anyone).await, Err(CallError::Paused(_))));
-    assert!(matches!(bench.calls.find("other-tool", |_| CalledBy::Owner).await, Err(CallError::UnknownEndpoint(_))));
+    assert!(matches!(fixture.calls.find("other-tool", |_| CalledBy::Owner).await, Err(CallError::UnknownEndpoint(_))));
 }
 
 #[tokio::test]
 async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
-    let bench = Bench::new().await;
-    let mut live = Live::clone(&*bench.tool(0.0).await);
+    let fixture = Fixture::new().await;
+    let mut live = LiveEndpoint::clone(&*fixture.tool(0.0).await);
     (live.endpoint.limits.input_bytes, live.endpoint.limits.input_depth) = (10, 3);
     let read = async |input: Input| input.read(&live).await.map(|(parsed, _)| parsed);
     let too_large = |read: Result<ParsedInput, CallError>| matches!(read, Err(CallError::BodyTooLarge { limit: 10 }));
@@ -38,59 +38,62 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
     let mut long = live.clone();
     long.endpoint.limits.input_bytes = 100;
     let reserved = body(br#"{"$serde_json::private::RawValue":"[1,2]"}"#).read(&long).await;
-    assert!(matches!(reserved, Err(CallError::InvalidJson(why)) if why.contains("reserved key")), "a handler would read another value");
+    assert!(
+        matches!(reserved, Err(CallError::InvalidJson(reason)) if reason.contains("reserved key")),
+        "a handler would read another value"
+    );
     // A JavaScript handler parses the text itself.
-    let js = Live { runs: Runs::Js, ..live.clone() };
+    let js = LiveEndpoint { runs: EndpointCode::Js, ..live.clone() };
     assert_eq!(body(br#"{"a": 1}"#).read(&js).await.unwrap().0.value, Value::Null);
 }
 
 #[tokio::test]
-async fn who_listens_is_told_that_a_call_begins_and_under_which_receipt() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let (progress, mut told) = mpsc::channel(4);
-    let done = bench.calls.perform(Call { progress: Some(progress), ..bench.call(&live, pays(1)) }).await.unwrap();
-    let Some(Progress::Accepted { payment, receipt, .. }) = told.recv().await else { panic!("nothing was told") };
+async fn who_listens_learns_that_a_call_begins_and_under_which_receipt() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let (progress, mut reported) = mpsc::channel(4);
+    let done = fixture.calls.perform(Call { progress: Some(progress), ..fixture.call(&live, pays(1)) }).await.unwrap();
+    let Some(Progress::Accepted { payment, receipt, .. }) = reported.recv().await else { panic!("nothing was told") };
     assert_eq!((payment, receipt.as_str()), (done.payment, &*done.answer.receipt_id));
-    assert!(told.recv().await.is_none(), "once");
+    assert!(reported.recv().await.is_none(), "once");
 }
 
 #[tokio::test]
 async fn an_echo_says_what_the_receipt_will() {
-    let bench = Bench::new().await;
-    let live = bench.publish(json!({ "priceUsd": 0.01, "handlerType": "receipt_echo" })).await;
+    let fixture = Fixture::new().await;
+    let live = fixture.publish(json!({ "priceUsd": 0.01, "handlerType": "receipt_echo" })).await;
     let echoed = async |call: Call| {
-        let done = bench.calls.perform(call).await.unwrap();
+        let done = fixture.calls.perform(call).await.unwrap();
         let echo: Value = serde_json::from_slice(&done.answer.body).unwrap();
         assert_eq!((&echo["ok"], &echo["request"]["path"]), (&json!(true), &json!("/tools/x")));
         assert_eq!((&echo["receipt"]["receiptId"], &echo["receipt"]["slug"]), (&json!(done.answer.receipt_id), &json!("some-tool")));
         echo["receipt"].clone()
     };
-    let paid = echoed(bench.call(&live, pays(1))).await;
+    let paid = echoed(fixture.call(&live, pays(1))).await;
     assert_eq!((&paid["kind"], &paid["priceUsd"]), (&json!("paid"), &json!(0.01)));
-    let quote = Some(bench.calls.quote(&live.terms).quote_id);
-    let dearer = bench.repriced(0.05).await;
-    let quoted = echoed(Call { quote, ..bench.call(&dearer, pays(2)) }).await;
+    let quote = Some(fixture.calls.quote(&live.terms).quote_id);
+    let dearer = fixture.repriced(0.05).await;
+    let quoted = echoed(Call { quote, ..fixture.call(&dearer, pays(2)) }).await;
     assert_eq!((&quoted["kind"], &quoted["priceUsd"]), (&json!("paid"), &json!(0.01)));
-    let own = echoed(Call { by: CalledBy::Owner, ..bench.call(&live, Offered::Nothing) }).await;
+    let own = echoed(Call { by: CalledBy::Owner, ..fixture.call(&live, OfferedPayment::Nothing) }).await;
     assert!(own["kind"] == "free" && own["priceUsd"] == 0.0 && own["payer"].is_null(), "{own}");
     let free = Arc::new({
-        let mut live = Live::clone(&live);
+        let mut live = LiveEndpoint::clone(&live);
         live.endpoint.price_usd = MicroUsd::ZERO;
-        live.terms = Arc::new(Terms { price: MicroUsd::ZERO, ..Terms::clone(&live.terms) });
+        live.terms = Arc::new(CallTerms { price: MicroUsd::ZERO, ..CallTerms::clone(&live.terms) });
         live
     });
-    assert_eq!(echoed(bench.call(&free, Offered::Nothing)).await["kind"], "free");
+    assert_eq!(echoed(fixture.call(&free, OfferedPayment::Nothing)).await["kind"], "free");
 }
 
 #[tokio::test]
-async fn a_check_that_asks_for_a_check_is_told_so() {
-    let bench = Bench::new().await;
-    let live = bench.publish(json!({ "handlerType": "x402_readiness_check" })).await;
+async fn a_check_that_asks_for_a_check_is_informed() {
+    let fixture = Fixture::new().await;
+    let live = fixture.publish(json!({ "handlerType": "x402_readiness_check" })).await;
     let checked = async |name: &'static str, value: &str| {
         let headers = BTreeMap::from([(name, value.to_owned())]);
-        let call = Call { head: RequestHead { headers, ..head() }, ..bench.call(&live, Offered::Nothing) };
-        let done = bench.calls.perform(call).await.unwrap();
+        let call = Call { head: RequestHead { headers, ..head() }, ..fixture.call(&live, OfferedPayment::Nothing) };
+        let done = fixture.calls.perform(call).await.unwrap();
         serde_json::from_slice::<Value>(&done.answer.body).unwrap()
     };
     assert_eq!(checked("user-agent", readiness::request::AGENT).await, readiness::of_a_check(""));

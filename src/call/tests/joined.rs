@@ -8,99 +8,99 @@ use super::*;
 const LONG: Duration = Duration::from_secs(20);
 
 /// Performs two calls with one payment. The second one comes while the first one's settlement is in flight.
-async fn two_at_once(bench: &Bench, live: &Arc<Live>, settles: Settles) -> (Shared, Shared) {
-    bench.settle(Settles::Later);
-    let both = async { tokio::join!(bench.perform(live, pays(1)), bench.perform(live, pays(1))) };
+async fn two_at_once(fixture: &Fixture, live: &Arc<LiveEndpoint>, settles: Settles) -> (SharedResult, SharedResult) {
+    fixture.settle(Settles::Later);
+    let both = async { tokio::join!(fixture.perform(live, pays(1)), fixture.perform(live, pays(1))) };
     let go = async {
-        while bench.calls.in_flight.calls().is_empty() {
+        while fixture.calls.in_flight.calls().is_empty() {
             tokio::task::yield_now().await;
         }
-        assert!(!bench.calls.drain(Duration::from_millis(50)).await, "they are under way");
-        bench.settle(settles);
-        bench.facilitator.go.notify_one();
+        assert!(!fixture.calls.drain(Duration::from_millis(50)).await, "they are under way");
+        fixture.settle(settles);
+        fixture.facilitator.proceed.notify_one();
     };
     tokio::time::timeout(LONG, async { tokio::join!(both, go) }).await.unwrap().0
 }
 
 #[tokio::test]
-async fn whoever_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let (first, second) = two_at_once(&bench, &live, Settles::Well).await;
+async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let (first, second) = two_at_once(&fixture, &live, Settles::Well).await;
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!((&first.answer.receipt_id, &first.answer.body), (&second.answer.receipt_id, &second.answer.body));
     assert!(!first.answer.receipt_id.is_empty());
-    assert_eq!(bench.records(&live).await.len(), 1);
-    assert!(bench.calls.drain(LONG).await, "none is under way any more");
-    assert_eq!(bench.calls.in_flight.calls().len(), 0, "nothing is held of what has ended");
+    assert_eq!(fixture.records(&live).await.len(), 1);
+    assert!(fixture.calls.drain(LONG).await, "none is under way any more");
+    assert_eq!(fixture.calls.in_flight.calls().len(), 0, "nothing is held of what has ended");
 }
 
 #[tokio::test]
-async fn whoever_joined_a_call_is_told_why_it_came_to_nothing() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let (first, second) = two_at_once(&bench, &live, Settles::Refused("insufficient_funds")).await;
+async fn anyone_who_joined_a_call_learns_why_it_came_to_nothing() {
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let (first, second) = two_at_once(&fixture, &live, Settles::Refused("insufficient_funds")).await;
     for ended in [first, second] {
         assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::SettlementRefused(_))), "{ended:?}");
     }
-    assert_eq!(bench.records(&live).await.len(), 1);
+    assert_eq!(fixture.records(&live).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
-    let began = Instant::now();
-    let ended = tokio::time::timeout(LONG, in_flight.join(&bench.gate, &payment, Duration::from_millis(250))).await.unwrap();
+    let started = Instant::now();
+    let ended = tokio::time::timeout(LONG, in_flight.join(&fixture.payments, &payment, Duration::from_millis(250))).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(joined)) if *joined == payment), "{ended:?}");
-    assert!(began.elapsed() >= Duration::from_millis(250), "{:?}", began.elapsed());
-    let join = in_flight.join(&bench.gate, &payment, LONG);
+    assert!(started.elapsed() >= Duration::from_millis(250), "{:?}", started.elapsed());
+    let join = in_flight.join(&fixture.payments, &payment, LONG);
     let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
-    assert_eq!((in_flight::patience(0), in_flight::patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
+    assert_eq!((in_flight::timeout(0), in_flight::timeout(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_short_call_of_another_replica_is_waited_for_about_as_long_as_it_takes() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
-    let (in_flight, payment, began) = (InFlight::default(), admission.id().clone(), tokio::time::Instant::now());
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let (in_flight, payment, started) = (InFlight::default(), admission.id().clone(), tokio::time::Instant::now());
     let ends = async {
         tokio::time::sleep(Duration::from_millis(25)).await;
         admission.release().await;
     };
-    let (ended, ()) = tokio::join!(in_flight.join(&bench.gate, &payment, LONG), ends);
+    let (ended, ()) = tokio::join!(in_flight.join(&fixture.payments, &payment, LONG), ends);
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "{ended:?}");
-    assert!(began.elapsed() < Duration::from_millis(40), "{:?}", began.elapsed());
+    assert!(started.elapsed() < Duration::from_millis(40), "{:?}", started.elapsed());
 }
 
 /// A call on credit that is charged before its run.
 struct Upfront {
-    terms: Terms,
-    offered: Offered,
+    terms: CallTerms,
+    offered: OfferedPayment,
 }
 
 impl Upfront {
-    async fn of(bench: &Bench, live: &Live) -> Self {
-        let token = bench.gate.credits().mint(MicroUsd(1_000_000), "a test", None).await.unwrap().token.unwrap();
-        let offered = Offered::Credit(CreditOffer { token, idempotency_key: Some("a-key".to_owned()), observer: None });
-        Self { terms: Terms { settle: SettleTime::Before, ..Terms::clone(&live.terms) }, offered }
+    async fn of(fixture: &Fixture, live: &LiveEndpoint) -> Self {
+        let token = fixture.payments.credits().mint(MicroUsd(1_000_000), "a test", None).await.unwrap().token.unwrap();
+        let offered = OfferedPayment::Credit(CreditOffer { token, idempotency_key: Some("a-key".to_owned()), observer: None });
+        Self { terms: CallTerms { settle: SettleTime::Before, ..CallTerms::clone(&live.terms) }, offered }
     }
 
-    async fn admit(&self, bench: &Bench) -> Admit {
-        bench.gate.admit(&self.terms, self.offered.clone(), "a request").await.unwrap()
+    async fn admit(&self, fixture: &Fixture) -> Admit {
+        fixture.payments.admit(&self.terms, self.offered.clone(), "a request").await.unwrap()
     }
 
     /// Charges it, and begins its first run.
-    async fn charge(&self, bench: &Bench) -> OwedRun {
-        let Admit::Run(admission) = self.admit(bench).await else { panic!("not admitted") };
-        let draft = receipt::Draft {
+    async fn charge(&self, fixture: &Fixture) -> OwedRun {
+        let Admit::Run(admission) = self.admit(fixture).await else { panic!("not admitted") };
+        let draft = receipt::ReceiptDraft {
             receipt_id: ReceiptId::generate(),
             slug: self.terms.slug.clone(),
             endpoint_id: self.terms.endpoint_id.clone(),
@@ -116,51 +116,51 @@ impl Upfront {
             started_at: NOW,
             issued_at: NOW,
         };
-        let (call, owner, fee) = (CallId::generate(), bench.owner.clone(), MicroUsd::ZERO);
-        let closing = ReceiptFinisher::encode(&Closing { receipt: draft, call, owner, fee, registered: None });
-        bench.gate.settle_before(admission, &closing).await.unwrap()
+        let (call, owner, fee) = (CallId::generate(), fixture.owner.clone(), MicroUsd::ZERO);
+        let closing = ReceiptFinisher::encode(&ReceiptContext { receipt: draft, call, owner, fee, registered: None });
+        fixture.payments.settle_before(admission, &closing).await.unwrap()
     }
 
     /// Begins another run.
-    async fn again(&self, bench: &Bench) -> OwedRun {
-        let Admit::Owed(owed) = self.admit(bench).await else { panic!("nothing is owed") };
-        bench.gate.resume(owed, &self.terms, Request::from("a request")).await.unwrap().expect("nobody was faster")
+    async fn again(&self, fixture: &Fixture) -> OwedRun {
+        let Admit::Owed(owed) = self.admit(fixture).await else { panic!("nothing is owed") };
+        fixture.payments.resume(owed, &self.terms, PaymentRequest::from("a request")).await.unwrap().expect("nobody was faster")
     }
 }
 
 /// Joins the run as a request at another host does, while `ends` ends it.
-async fn join_from_elsewhere<T>(bench: &Bench, payment: &PaymentId, ends: impl Future<Output = T>) -> (JoinEnd, T) {
+async fn join_from_elsewhere<T>(fixture: &Fixture, payment: &PaymentId, ends: impl Future<Output = T>) -> (JoinEnd, T) {
     let later = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         ends.await
     };
     let in_flight = InFlight::default();
-    tokio::time::timeout(LONG, async { tokio::join!(in_flight.join(&bench.gate, payment, LONG), later) }).await.unwrap()
+    tokio::time::timeout(LONG, async { tokio::join!(in_flight.join(&fixture.payments, payment, LONG), later) }).await.unwrap()
 }
 
 /// Regression test: each request that had joined at another host began its own run, until the payment had no runs left.
 #[tokio::test(start_paused = true)]
 async fn request_that_joined_an_owed_run_at_another_host_shares_its_failure() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let upfront = Upfront::of(&bench, &live).await;
-    for left in [9, 8] {
-        let run = if left == 9 { upfront.charge(&bench).await } else { upfront.again(&bench).await };
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let upfront = Upfront::of(&fixture, &live).await;
+    for remaining in [9, 8] {
+        let run = if remaining == 9 { upfront.charge(&fixture).await } else { upfront.again(&fixture).await };
         let payment = run.payment().clone();
-        let (ended, told) = join_from_elsewhere(&bench, &payment, run.fail(true)).await;
+        let (ended, reported) = join_from_elsewhere(&fixture, &payment, run.fail(true)).await;
         let error = shared(ended).unwrap_err();
         let CallError::PaidRunFailed(failure) = &*error else { panic!("{error:?}") };
-        assert_eq!((&failure.unanswered, failure.cause.is_none(), told.runs_left), (&told, true, left));
+        assert_eq!((&failure.unanswered, failure.cause.is_none(), reported.runs_left), (&reported, true, remaining));
     }
     // A run that its host had no room for is left to the request that waited for it.
-    let run = upfront.again(&bench).await;
+    let run = upfront.again(&fixture).await;
     let payment = run.payment().clone();
-    let (ended, told) = join_from_elsewhere(&bench, &payment, run.fail(false)).await;
+    let (ended, reported) = join_from_elsewhere(&fixture, &payment, run.fail(false)).await;
     assert!(matches!(ended, JoinEnd::Abandoned), "{ended:?}");
-    assert_eq!(told.runs_left, 8, "neither of them has run");
+    assert_eq!(reported.runs_left, 8, "neither of them has run");
 }
 
-fn shared(ended: JoinEnd) -> Shared {
+fn shared(ended: JoinEnd) -> SharedResult {
     match ended {
         JoinEnd::Shared(ended) => ended,
         JoinEnd::Abandoned => panic!("it was abandoned"),
@@ -171,14 +171,14 @@ fn shared(ended: JoinEnd) -> Shared {
 /// somebody else had canceled the call.
 #[tokio::test]
 async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.01).await;
-    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
     let tracked = in_flight.track(&payment);
     // Nobody has joined, so it is stopped.
-    tokio::time::timeout(LONG, in_flight.left(&payment)).await.unwrap();
-    let late = in_flight.join(&bench.gate, &payment, LONG);
+    tokio::time::timeout(LONG, in_flight.remaining(&payment)).await.unwrap();
+    let late = in_flight.join(&fixture.payments, &payment, LONG);
     let ends = async {
         tokio::task::yield_now().await;
         admission.fail().await;
@@ -186,37 +186,37 @@ async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     };
     let (late, ()) = tokio::time::timeout(LONG, async { tokio::join!(late, ends) }).await.unwrap();
     assert!(matches!(late, JoinEnd::Abandoned), "{late:?}");
-    assert!(matches!(bench.gate.admit(&live.terms, pays(1), "a request").await, Ok(Admit::Run(_))));
+    assert!(matches!(fixture.payments.admit(&live.terms, pays(1), "a request").await, Ok(Admit::Run(_))));
 }
 
 /// A call that completes although nobody waits for it is shared like any other.
 #[tokio::test]
 async fn end_of_a_call_that_settled_all_the_same_is_shared() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
-    tokio::time::timeout(LONG, in_flight.left(&payment)).await.unwrap();
+    tokio::time::timeout(LONG, in_flight.remaining(&payment)).await.unwrap();
     let ends = async {
         tokio::task::yield_now().await;
         tracked.end(Err(Arc::new(CallError::SettlementUnknown(payment.clone()))));
     };
-    let (late, ()) = tokio::join!(in_flight.join(&bench.gate, &payment, LONG), ends);
+    let (late, ()) = tokio::join!(in_flight.join(&fixture.payments, &payment, LONG), ends);
     assert!(matches!(shared(late).as_ref().map_err(|error| &**error), Err(CallError::SettlementUnknown(_))));
 }
 
 /// Regression test: about a third of them were told that a credit of 0.01 USD does not pay for a call of 0.01 USD.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit() {
-    let bench = Arc::new(Bench::new().await);
-    let live = bench.tool(0.01).await;
+    let fixture = Arc::new(Fixture::new().await);
+    let live = fixture.tool(0.01).await;
     for round in 0..40 {
-        let token = bench.gate.credits().mint(MicroUsd(10_000), "a test", None).await.unwrap().token.unwrap();
+        let token = fixture.payments.credits().mint(MicroUsd(10_000), "a test", None).await.unwrap().token.unwrap();
         let calls: Vec<_> = (0..12)
             .map(|_| {
                 let credit = CreditOffer { token: token.clone(), idempotency_key: Some(format!("round-{round}")), observer: None };
-                let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
-                tokio::spawn(async move { bench.perform(&live, Offered::Credit(credit)).await })
+                let (fixture, live) = (Arc::clone(&fixture), Arc::clone(&live));
+                tokio::spawn(async move { fixture.perform(&live, OfferedPayment::Credit(credit)).await })
             })
             .collect();
         let mut receipts = vec![];
@@ -227,20 +227,20 @@ async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit
         receipts.dedup();
         assert_eq!(receipts.len(), 1, "round {round}");
     }
-    assert_eq!(bench.records(&live).await.len(), 40);
+    assert_eq!(fixture.records(&live).await.len(), 40);
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
+async fn a_call_that_its_caller_takes_back_continues_for_who_joined_it() {
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
     let joined = in_flight.calls().get(&payment).map(|call| call.end.subscribe()).unwrap();
-    let left = in_flight.left(&payment);
-    tokio::pin!(left);
-    assert!(tokio::time::timeout(Duration::from_millis(50), &mut left).await.is_err(), "somebody waits for it");
+    let remaining = in_flight.remaining(&payment);
+    tokio::pin!(remaining);
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut remaining).await.is_err(), "somebody waits for it");
     drop(joined);
-    tokio::time::timeout(LONG, left).await.unwrap();
+    tokio::time::timeout(LONG, remaining).await.unwrap();
     // Admitted again, the payment has another call, which the first one must not remove.
     let again = in_flight.track(&payment);
     drop(tracked);
@@ -250,15 +250,15 @@ async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
 }
 
 #[tokio::test]
-async fn calls_under_way_are_waited_for_no_longer_than_said() {
-    let bench = Bench::new().await;
-    let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let under_way = bench.calls.detached(async move {
-        _ = gone.await;
+async fn calls_in_flight_are_waited_for_no_longer_than_said() {
+    let fixture = Fixture::new().await;
+    let (go, removed) = tokio::sync::oneshot::channel::<()>();
+    let in_flight = fixture.calls.detached(async move {
+        _ = removed.await;
         Ok(())
     });
-    assert!(!bench.calls.drain(Duration::from_millis(20)).await);
+    assert!(!fixture.calls.drain(Duration::from_millis(20)).await);
     go.send(()).unwrap();
-    under_way.await.unwrap();
-    assert!(bench.calls.drain(LONG).await);
+    in_flight.await.unwrap();
+    assert!(fixture.calls.drain(LONG).await);
 }

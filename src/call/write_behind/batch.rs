@@ -8,8 +8,8 @@ use tollhouse_money::{receipt::FreeReceipts, sale::Sales};
 use tollhouse_store as store;
 use tollhouse_tool::Owner;
 
-use super::waiting::Taken;
-use crate::history::{Chapter, History};
+use super::pending::TakenWrites;
+use crate::history::{CallBatch, History};
 
 /// A batch of records for one commit.
 pub(super) struct Batch {
@@ -17,7 +17,7 @@ pub(super) struct Batch {
     pub(super) rows: store::Batch,
     pub(super) receipts: Vec<ReceiptId>,
     pub(super) events: Vec<(Owner, Event)>,
-    pub(super) calls: Vec<Chapter>,
+    pub(super) calls: Vec<CallBatch>,
     pub(super) owners: Vec<Owner>,
     /// Whether it may have been written already.
     pub(super) unsure: bool,
@@ -25,8 +25,8 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Builds the batch. `None` if there are no rows.
-    pub(super) fn made_of(taken: Taken, told: &Events, sold: &Sales) -> Option<Self> {
-        let Taken { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
+    pub(super) fn made_of(taken: TakenWrites, reported: &Events, sold: &Sales) -> Option<Self> {
+        let TakenWrites { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
         for (endpoint, calls) in calls_left_out {
             tracing::warn!(endpoint.id = %endpoint, calls, "records of calls were left out: the store could not keep up");
         }
@@ -36,7 +36,7 @@ impl Batch {
         for (owner, count) in dropped {
             tracing::warn!(owner = owner.share(), events = count, "events of failed calls were dropped: the store could not keep up");
             let data = json!({ "code": "events_dropped", "dropped": count, "charged": false });
-            events.push((owner, told.event(Kind::CallFailed, None, data)));
+            events.push((owner, reported.event(Kind::CallFailed, None, data)));
         }
         for (owner, event) in &events {
             rows.append(Events::stored(owner, event));

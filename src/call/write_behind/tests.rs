@@ -6,14 +6,14 @@ use tollhouse_base::{
     id::{BuilderId, ReceiptId},
 };
 use tollhouse_event::{EventQuery, EventSettings};
-use tollhouse_money::{receipt::Draft, sale::Detail};
+use tollhouse_money::{receipt::ReceiptDraft, sale::ReportDetail};
 use tollhouse_store::{
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{waiting::MAX_FAILED, *};
+use super::{pending::MAX_FAILED, *};
 use crate::{HistorySettings, MetricsSettings};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -50,8 +50,8 @@ fn record() -> CallRecord {
     record.unwrap()
 }
 
-fn free(n: usize) -> Closing {
-    let receipt = Draft {
+fn free(n: usize) -> ReceiptContext {
+    let receipt = ReceiptDraft {
         receipt_id: ReceiptId::generate(),
         slug: "some-tool".parse().unwrap(),
         endpoint_id: EndpointId::generate(),
@@ -67,18 +67,18 @@ fn free(n: usize) -> Closing {
         started_at: NOW,
         issued_at: NOW,
     };
-    Closing { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None }
+    ReceiptContext { receipt, call: CallId::generate(), owner: Owner::Platform, fee: MicroUsd::ZERO, registered: None }
 }
 
 #[tokio::test]
-async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
+async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_forever() {
     let (write_behind, _store) = write_behind();
     for n in 0..MAX_WAITING {
         write_behind.succeeded(free(n)).await.unwrap();
     }
     let before = std::time::Instant::now();
     assert!(matches!(write_behind.succeeded(free(MAX_WAITING)).await, Err(StoreError::Away(_))));
-    assert!(before.elapsed() >= PATIENCE);
+    assert!(before.elapsed() >= TIMEOUT);
     write_behind.write().await.unwrap();
     write_behind.succeeded(free(MAX_WAITING)).await.unwrap();
     write_behind.write_all().await.unwrap();
@@ -103,7 +103,7 @@ async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
             tries += 1;
             assert!(tries <= faults.len(), "{faults:?}");
         }
-        let report = write_behind.sales.report(&owner, NOW, Detail::Sums).await.unwrap();
+        let report = write_behind.sales.report(&owner, NOW, ReportDetail::Sums).await.unwrap();
         assert_eq!((report.totals.calls, report.totals.failed_calls), (3, 3), "{faults:?}");
         let query = EventQuery { limit: 10, ..EventQuery::default() };
         assert_eq!(write_behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
@@ -111,27 +111,27 @@ async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
 }
 
 #[tokio::test]
-async fn failures_beyond_what_may_wait_are_counted_and_told() {
+async fn failures_beyond_what_may_wait_are_counted_and_reported() {
     let (write_behind, _store) = write_behind();
     let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
     for _ in 0..MAX_FAILED + 7 {
         write_behind.failed(failure(&owner, &endpoint));
     }
     write_behind.write().await.unwrap();
-    let report = write_behind.sales.report(&owner, NOW, Detail::Sums).await.unwrap();
+    let report = write_behind.sales.report(&owner, NOW, ReportDetail::Sums).await.unwrap();
     assert_eq!(report.totals.failed_calls, MAX_FAILED as u64 + 7);
     let query = EventQuery { limit: 100_000, ..EventQuery::default() };
-    let (mut told, mut query) = (vec![], query);
+    let (mut reported, mut query) = (vec![], query);
     loop {
         let page = write_behind.events.list(&owner, &query).await.unwrap();
-        told.extend(page.events);
+        reported.extend(page.events);
         query.cursor = page.next;
         if query.cursor.is_none() {
             break;
         }
     }
-    assert_eq!(told.len(), MAX_FAILED + 1);
-    assert_eq!(told.iter().filter(|event| event.data["dropped"] == 7).count(), 1);
+    assert_eq!(reported.len(), MAX_FAILED + 1);
+    assert_eq!(reported.iter().filter(|event| event.data["dropped"] == 7).count(), 1);
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn records_of_calls_wait_up_to_forty_thousand() {
 async fn receipts_that_are_stored_take_nothing_of_their_owners_share() {
     let (write_behind, _store) = write_behind();
     let [first, second] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
-    let takes = |owner: &Owner, n| write_behind.succeeded(Closing { owner: owner.clone(), ..free(n) }).now_or_never().is_some();
+    let takes = |owner: &Owner, n| write_behind.succeeded(ReceiptContext { owner: owner.clone(), ..free(n) }).now_or_never().is_some();
     assert!((0..MAX_WAITING).all(|n| takes(&first, n)));
     {
         let mut waiting = write_behind.waiting();
@@ -187,7 +187,7 @@ async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
     let (write_behind, _store) = write_behind();
     let [greedy, other] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
     let [flood, own] = [(); 2].map(|()| EndpointId::generate());
-    let of = |owner: &Owner, n| Closing { owner: owner.clone(), ..free(n) };
+    let of = |owner: &Owner, n| ReceiptContext { owner: owner.clone(), ..free(n) };
     for n in 0..MAX_WAITING {
         write_behind.succeeded(of(&greedy, n)).await.unwrap();
     }

@@ -12,7 +12,7 @@ pub(super) const SEGMENT_BYTES: usize = 255;
 /// Normalizes a path to segments between single slashes. Empty segments and `.` are dropped; a path with `..` is
 /// refused.
 pub(super) fn normalize(path: &str) -> Result<String, OpFailure> {
-    let refused = |why: &str| Err(invalid_argument(format!("file path {why}")));
+    let refused = |reason: &str| Err(invalid_argument(format!("file path {reason}")));
     if path.is_empty() || path.len() > PATH_BYTES {
         return refused(&format!("is {} bytes, it must be 1 to {PATH_BYTES}", path.len()));
     }

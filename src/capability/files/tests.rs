@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tollhouse_objects::Bucket;
-use tollhouse_store::around::Yielding;
+use tollhouse_store::test_wrappers::YieldingStore;
 use tollhouse_store::{
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
@@ -46,14 +46,14 @@ impl Bucket for Heap {
 }
 
 struct Host {
-    store: Arc<Yielding>,
+    store: Arc<YieldingStore>,
     objects: Arc<Heap>,
     files: [Files; 2],
 }
 
 impl Host {
     fn new() -> Self {
-        let (store, objects) = (Arc::new(Yielding::default()), Arc::new(Heap::default()));
+        let (store, objects) = (Arc::new(YieldingStore::default()), Arc::new(Heap::default()));
         let clock = Clock::fixed(Timestamp(1_700_000_000_000));
         let files = || Files::new(store.clone(), clock.clone(), Objects::new(store.clone(), clock.clone(), objects.clone()));
         Self { files: [files(), files()], store: store.clone(), objects }
@@ -63,7 +63,7 @@ impl Host {
     async fn usage(&self, endpoints: &[&EndpointId]) -> Vec<Usage> {
         let (mut usages, mut named) = (Vec::new(), Vec::new());
         for endpoint in endpoints {
-            let own = Counted(EndpointId::clone(endpoint));
+            let own = CountedText(EndpointId::clone(endpoint));
             let entries = FILES.page(&*self.store, &FILES.under(&own), usize::MAX, Direction::Forward).await.unwrap();
             let entries: Vec<_> = entries.into_iter().map(|row| row.value).collect();
             let usage = Usage { items: entries.len() as u64, bytes: entries.iter().map(|entry| entry.size).sum() };
@@ -73,9 +73,9 @@ impl Host {
         }
         named.sort();
         let contents = self.objects.contents.lock().unwrap();
-        let mut kept: Vec<_> = contents.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect();
-        kept.sort();
-        assert_eq!(named, kept, "entries and contents belong together");
+        let mut stored: Vec<_> = contents.iter().map(|(name, content)| (name.clone(), content.len() as u64)).collect();
+        stored.sort();
+        assert_eq!(named, stored, "entries and contents belong together");
         usages
     }
 }
@@ -136,9 +136,9 @@ async fn paths_that_lead_elsewhere_are_refused() {
         assert_eq!(files().read(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
         assert_eq!(files().delete(path.into()).await.unwrap_err().code, "invalid_argument", "{path:?}");
     }
-    let longest = format!("{0}/{0}/2", "s".repeat(SEGMENT_BYTES));
-    assert_eq!(longest.len() - 1, 512);
-    for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &longest[1..]] {
+    let max_len = format!("{0}/{0}/2", "s".repeat(SEGMENT_BYTES));
+    assert_eq!(max_len.len() - 1, 512);
+    for path in ["..a", "a..", "...", "ä/ö", "C:", "con", &max_len[1..]] {
         files().write(path.into(), Bytes::new()).await.unwrap();
     }
 }
@@ -179,23 +179,23 @@ async fn content_that_is_gone_is_the_hosts_trouble() {
 }
 
 /// A store in which a file is replaced each time before its content is returned.
-struct Overtaken {
+struct OvertakenStore {
     host: Arc<Host>,
     endpoint: EndpointId,
     times: AtomicU64,
 }
 
 #[async_trait]
-impl Bucket for Overtaken {
+impl Bucket for OvertakenStore {
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
         self.host.objects.put(name, content).await
     }
 
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
-        let left = self.times.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |times| times.checked_sub(1));
-        if let Ok(left) = left {
+        let remaining = self.times.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |times| times.checked_sub(1));
+        if let Ok(remaining) = remaining {
             let files = self.host.files[1].scoped(&Owner::Platform, &self.endpoint, &Limits::default());
-            files.write("a".into(), format!("{left} to come").into()).await.unwrap();
+            files.write("a".into(), format!("{remaining} to come").into()).await.unwrap();
         }
         self.host.objects.get(name).await
     }
@@ -210,7 +210,7 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
     let (host, endpoint, limits) = (Arc::new(Host::new()), EndpointId::generate(), Limits::default());
     host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
     let read = async |times: u64| {
-        let objects = Arc::new(Overtaken { host: Arc::clone(&host), endpoint: endpoint.clone(), times: AtomicU64::new(times) });
+        let objects = Arc::new(OvertakenStore { host: Arc::clone(&host), endpoint: endpoint.clone(), times: AtomicU64::new(times) });
         let files = Files::new(host.store.clone(), Clock::default(), Objects::new(host.store.clone(), Clock::default(), objects));
         files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await
     };
@@ -219,7 +219,7 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn content_stays_when_nobody_knows_whether_its_entry_was_written_and_goes_if_it_was_not() {
+async fn content_stays_while_its_entry_is_uncertain_and_goes_if_unwritten() {
     for (fault, stays) in [(Fault::After, true), (Fault::Before, false)] {
         let (store, heap) = (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(Heap::default()));
         let clock = Clock::fixed(Timestamp(1_700_000_000_000));
@@ -328,14 +328,14 @@ async fn endpoints_never_meet() {
         let mut paths: Vec<String> = ["a", "a/b", "b", "ep_"].map(str::to_owned).into();
         paths.extend(endpoints.iter().map(ToString::to_string));
         for step in 0..300_u64 {
-            let place = random.usize(..2);
+            let position = random.usize(..2);
             let host_of_call = random.usize(..2);
-            let files = || host.files[host_of_call].scoped(&Owner::Platform, &endpoints[place], &limits);
-            let model = &mut models[place];
+            let files = || host.files[host_of_call].scoped(&Owner::Platform, &endpoints[position], &limits);
+            let model = &mut models[position];
             let path = random.choice(&paths).unwrap().clone();
             match random.u64(..4) {
                 0 | 1 => {
-                    let content = format!("{place} {step}").into_bytes();
+                    let content = format!("{position} {step}").into_bytes();
                     match files().write(path.clone(), content.clone().into()).await {
                         Ok(_) => drop(model.insert(path, content)),
                         Err(failure) => assert!(failure.code == "quota_exceeded" && model.len() == 5, "seed {seed}"),

@@ -13,15 +13,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 struct Row<A> {
     net: A,
     bits: u32,
-    why: &'static str,
+    reason: &'static str,
 }
 
-const fn v4(net: [u8; 4], bits: u32, why: &'static str) -> Row<Ipv4Addr> {
-    Row { net: Ipv4Addr::new(net[0], net[1], net[2], net[3]), bits, why }
+const fn v4(net: [u8; 4], bits: u32, reason: &'static str) -> Row<Ipv4Addr> {
+    Row { net: Ipv4Addr::new(net[0], net[1], net[2], net[3]), bits, reason }
 }
 
-const fn v6(a: u16, b: u16, bits: u32, why: &'static str) -> Row<Ipv6Addr> {
-    Row { net: Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), bits, why }
+const fn v6(a: u16, b: u16, bits: u32, reason: &'static str) -> Row<Ipv6Addr> {
+    Row { net: Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), bits, reason }
 }
 
 const REFUSED_V4: &[Row<Ipv4Addr>] = &[
@@ -64,14 +64,14 @@ pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => {
             let inside = |row: &&Row<Ipv4Addr>| (address.to_bits() ^ row.net.to_bits()) >> (32 - row.bits) == 0;
-            REFUSED_V4.iter().find(inside).map(|row| row.why)
+            REFUSED_V4.iter().find(inside).map(|row| row.reason)
         }
         IpAddr::V6(address) => {
             let inside = |row: &&Row<Ipv6Addr>| (address.to_bits() ^ row.net.to_bits()) >> (128 - row.bits) == 0;
             if !inside(&&GLOBAL_V6) {
                 return Some("not global unicast");
             }
-            REFUSED_V6.iter().find(inside).map(|row| row.why)
+            REFUSED_V6.iter().find(inside).map(|row| row.reason)
         }
     }
 }
@@ -122,13 +122,13 @@ mod tests {
         for row in REFUSED_V4 {
             let last = Ipv4Addr::from_bits(row.net.to_bits() | u32::MAX.checked_shr(row.bits).unwrap_or(0));
             for address in [row.net, last] {
-                assert_eq!(refusal(address.into()), Some(row.why), "{address} of {}/{}", row.net, row.bits);
+                assert_eq!(refusal(address.into()), Some(row.reason), "{address} of {}/{}", row.net, row.bits);
             }
         }
         for row in REFUSED_V6 {
             let last = Ipv6Addr::from_bits(row.net.to_bits() | u128::MAX.checked_shr(row.bits).unwrap_or(0));
             for address in [row.net, last] {
-                assert_eq!(refusal(address.into()), Some(row.why), "{address} of {}/{}", row.net, row.bits);
+                assert_eq!(refusal(address.into()), Some(row.reason), "{address} of {}/{}", row.net, row.bits);
             }
         }
     }

@@ -21,12 +21,12 @@ use tower::{BoxError, ServiceExt, service_fn, util::BoxCloneSyncService};
 use super::{
     error::GuardError,
     limits::{BUFFER_BYTES, CONNECT_WALL, HEADERS, IDLE_CONNECTIONS, IDLE_FOR},
-    meter::Metered,
+    meter::MeteredConnection,
     resolve::Resolver,
 };
 
-pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
-pub(super) type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<Metered>>, BoxError>;
+pub(super) type GuardedClient = legacy::Client<Connector, Full<Bytes>>;
+pub(super) type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<MeteredConnection>>, BoxError>;
 
 /// Returns the system's root certificates and the additional ones in PEM.
 pub(super) fn roots(further: &[Vec<u8>]) -> Result<Arc<RootCertStore>, GuardError> {
@@ -44,13 +44,13 @@ pub(super) fn roots(further: &[Vec<u8>]) -> Result<Arc<RootCertStore>, GuardErro
     Ok(Arc::new(roots))
 }
 
-pub(super) fn client(roots: &Arc<RootCertStore>, resolver: Resolver) -> Result<Client, GuardError> {
+pub(super) fn client(roots: &Arc<RootCertStore>, resolver: Resolver) -> Result<GuardedClient, GuardError> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     // This time is divided among the addresses of a name.
     tcp.set_connect_timeout(Some(CONNECT_WALL));
-    let metered = ServiceExt::<Uri>::map_response(tcp, |stream| TokioIo::new(Metered::new(stream.into_inner())));
+    let metered = ServiceExt::<Uri>::map_response(tcp, |stream| TokioIo::new(MeteredConnection::new(stream.into_inner())));
     let https = HttpsConnector::from((metered, tls(Arc::clone(roots))?));
     let connector = service_fn(move |to: Uri| {
         let connected = timeout(CONNECT_WALL, https.clone().oneshot(to));

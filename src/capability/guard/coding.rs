@@ -97,8 +97,9 @@ mod tests {
             assert_eq!(named(gzip), Ok(Coding::Gzip), "{gzip:?}");
         }
         assert_eq!(named(&["Deflate"]), Ok(Coding::Deflate));
-        for (other, told) in [(&["br"][..], "br"), (&["zstd"], "zstd"), (&["gzip, br"], "gzip, br"), (&["gzip", "gzip"], "gzip, gzip")] {
-            assert_eq!(named(other), Err(FetchError::Encoded(told.into())), "{other:?}");
+        for (other, reported) in [(&["br"][..], "br"), (&["zstd"], "zstd"), (&["gzip, br"], "gzip, br"), (&["gzip", "gzip"], "gzip, gzip")]
+        {
+            assert_eq!(named(other), Err(FetchError::Encoded(reported.into())), "{other:?}");
         }
     }
 

@@ -5,10 +5,10 @@
 //! sockets. Answers are cached for as long as they say, within limits. Cached answers need no place. The hosts file and
 //! search domains are ignored.
 //!
-//! Servers are asked one after the other. The next one is asked if one is silent for [`PATIENCE`] or has no answer. The
+//! Servers are asked one after the other. The next one is asked if one is silent for [`TIMEOUT`] or has no answer. The
 //! server that answered last is asked first, so that a dead server costs that delay only once. A truncated UDP answer
 //! is requested again from the same server over TCP. If IPv4 addresses have arrived, IPv6 addresses are awaited no
-//! longer than [`LATE`].
+//! longer than [`STALE_FOR`].
 
 use std::{
     io,
@@ -33,11 +33,11 @@ use hickory_resolver::{
 };
 use moka::sync::Cache;
 use tokio::time::{Instant, sleep, timeout};
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
     Lookup,
-    limits::{ADDRESSES, DNS_WALL, KEPT_FOR, KEPT_NAMES_BYTES, LOOKUPS, UNKNOWN_FOR},
+    limits::{ADDRESSES, CACHE_TTL, CACHED_NAMES_BYTES, DNS_WALL, LOOKUPS, UNKNOWN_FOR},
 };
 
 /// How long the system's settings are used before they are read again.
@@ -48,13 +48,13 @@ const SETTINGS_FOR: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(1_800);
 
 /// How long a server may be silent before the next one is asked too.
-const PATIENCE: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(400);
 
 /// How long to wait for IPv6 addresses after the IPv4 addresses have arrived.
-const LATE: Duration = Duration::from_millis(200);
+const STALE_FOR: Duration = Duration::from_millis(200);
 
 /// Approximate bytes of a cached answer besides its name and addresses.
-const KEPT_BYTES: usize = 128;
+const CACHE_BYTES: usize = 128;
 
 /// A DNS client.
 #[allow(unreachable_pub, reason = "tests of other crates use it")]
@@ -64,7 +64,7 @@ struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,
     /// Created for the first lookup, and again from time to time.
     servers: Mutex<Option<(Instant, Arc<Servers>)>>,
-    places: Arc<Fair<Box<str>>>,
+    positions: Arc<FairSemaphore<Box<str>>>,
     answers: Cache<String, Answer>,
 }
 
@@ -93,12 +93,12 @@ impl Dns {
 
     pub(crate) fn new(settings: impl Fn() -> Settings + Send + Sync + 'static) -> Self {
         let bytes = |name: &String, answer: &Answer| {
-            let bytes = name.len() + answer.addresses.len() * size_of::<IpAddr>() + KEPT_BYTES;
+            let bytes = name.len() + answer.addresses.len() * size_of::<IpAddr>() + CACHE_BYTES;
             u32::try_from(bytes).unwrap_or(u32::MAX)
         };
-        let answers = Cache::builder().weigher(bytes).max_capacity(KEPT_NAMES_BYTES).build();
-        let (settings, places) = (Box::new(settings), Fair::new(LOOKUPS, Share::OfFree));
-        Self(Arc::new(Inner { settings, servers: Mutex::default(), places, answers }))
+        let answers = Cache::builder().weigher(bytes).max_capacity(CACHED_NAMES_BYTES).build();
+        let (settings, positions) = (Box::new(settings), FairSemaphore::new(LOOKUPS, Share::OfFree));
+        Self(Arc::new(Inner { settings, servers: Mutex::default(), positions, answers }))
     }
 }
 
@@ -106,13 +106,13 @@ impl Lookup for Dns {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let (inner, owner) = (Arc::clone(&self.0), Box::<str>::from(owner));
         Box::pin(async move {
-            if let Some(kept) = inner.kept(&name) {
-                return Ok(kept);
+            if let Some(stored) = inner.cached(&name) {
+                return Ok(stored);
             }
-            let _place = inner.places.turn(owner).await;
+            let _place = inner.positions.turn(owner).await;
             // Another lookup may have cached the answer while this one waited.
-            match inner.kept(&name) {
-                Some(kept) => Ok(kept),
+            match inner.cached(&name) {
+                Some(stored) => Ok(stored),
                 None => timeout(DNS_WALL, inner.ask(name)).await?,
             }
         })
@@ -120,7 +120,7 @@ impl Lookup for Dns {
 }
 
 impl Inner {
-    fn kept(&self, name: &str) -> Option<Vec<IpAddr>> {
+    fn cached(&self, name: &str) -> Option<Vec<IpAddr>> {
         let answer = self.answers.get(name).filter(|answer| Instant::now() < answer.until)?;
         Some(answer.addresses.to_vec())
     }
@@ -129,9 +129,9 @@ impl Inner {
         // The dot at the end makes the name absolute, so that no search domain is appended.
         let absolute = Name::from_ascii(format!("{name}.")).map_err(io::Error::other)?;
         let servers = self.servers().map_err(io::Error::other)?;
-        let Found { addresses, left } = servers.ask(&absolute).await.map_err(io::Error::other)?;
-        let bounds = if addresses.is_empty() { UNKNOWN_FOR } else { KEPT_FOR };
-        let until = Instant::now() + left.clamp(*bounds.start(), *bounds.end());
+        let CachedAnswer { addresses, remaining } = servers.ask(&absolute).await.map_err(io::Error::other)?;
+        let bounds = if addresses.is_empty() { UNKNOWN_FOR } else { CACHE_TTL };
+        let until = Instant::now() + remaining.clamp(*bounds.start(), *bounds.end());
         self.answers.insert(name, Answer { addresses: addresses.as_slice().into(), until });
         Ok(addresses)
     }
@@ -151,9 +151,9 @@ impl Inner {
 }
 
 /// A name's addresses (none if it has none), and how long they are valid.
-struct Found {
+struct CachedAnswer {
     addresses: Vec<IpAddr>,
-    left: Duration,
+    remaining: Duration,
 }
 
 impl Servers {
@@ -177,17 +177,17 @@ impl Servers {
 
     /// Returns the first answer: from the server that answered last, or from the next ones if it is silent or has no
     /// answer.
-    async fn ask(&self, name: &Name) -> Result<Found, NetError> {
+    async fn ask(&self, name: &Name) -> Result<CachedAnswer, NetError> {
         let (count, first) = (self.resolvers.len(), self.first.load(Ordering::Relaxed));
-        let mut next = (0..count).map(|place| (first + place) % count);
+        let mut next = (0..count).map(|position| (first + position) % count);
         let ask = |server: usize| async move { (server, addresses(&self.resolvers[server], name).await) };
-        let mut asked: FuturesUnordered<_> = next.next().map(ask).into_iter().collect();
+        let mut request: FuturesUnordered<_> = next.next().map(ask).into_iter().collect();
         let mut failure = NetError::NoConnections;
         loop {
             let answered = tokio::select! {
-                answered = asked.next() => answered,
-                () = sleep(PATIENCE), if next.len() > 0 => {
-                    asked.extend(next.next().map(ask));
+                answered = request.next() => answered,
+                () = sleep(TIMEOUT), if next.len() > 0 => {
+                    request.extend(next.next().map(ask));
                     continue;
                 }
             };
@@ -198,7 +198,7 @@ impl Servers {
                 }
                 Some((_, Err(error))) => {
                     failure = error;
-                    asked.extend(next.next().map(ask));
+                    request.extend(next.next().map(ask));
                 }
                 None => return Err(failure),
             }
@@ -207,14 +207,14 @@ impl Servers {
 }
 
 /// Asks one server for a name's IPv4 and IPv6 addresses.
-async fn addresses(server: &TokioResolver, name: &Name) -> Result<Found, NetError> {
+async fn addresses(server: &TokioResolver, name: &Name) -> Result<CachedAnswer, NetError> {
     let of_version_4 = of_kind(server, name, RecordType::A);
     let of_version_6 = of_kind(server, name, RecordType::AAAA);
     tokio::pin!(of_version_4, of_version_6);
     let (four, six) = tokio::select! {
         four = &mut of_version_4 => {
             let has_some = four.as_ref().is_ok_and(|four| !four.addresses.is_empty());
-            let wait = if has_some { LATE } else { SILENCE };
+            let wait = if has_some { STALE_FOR } else { SILENCE };
             let six = timeout(wait, of_version_6).await.unwrap_or(Err(NetError::Timeout));
             (four, six)
         }
@@ -223,14 +223,17 @@ async fn addresses(server: &TokioResolver, name: &Name) -> Result<Found, NetErro
     match (four, six) {
         (Ok(four), Ok(six)) => {
             let both = !four.addresses.is_empty() && !six.addresses.is_empty();
-            let left = match (four.addresses.is_empty(), six.addresses.is_empty()) {
-                (false, true) => four.left,
-                (true, false) => six.left,
-                _ => four.left.min(six.left),
+            let remaining = match (four.addresses.is_empty(), six.addresses.is_empty()) {
+                (false, true) => four.remaining,
+                (true, false) => six.remaining,
+                _ => four.remaining.min(six.remaining),
             };
             // If there are more addresses than are used, take some of both kinds.
-            let most = if both { ADDRESSES / 2 } else { ADDRESSES };
-            Ok(Found { addresses: four.addresses.into_iter().take(most).chain(six.addresses.into_iter().take(most)).collect(), left })
+            let max = if both { ADDRESSES / 2 } else { ADDRESSES };
+            Ok(CachedAnswer {
+                addresses: four.addresses.into_iter().take(max).chain(six.addresses.into_iter().take(max)).collect(),
+                remaining,
+            })
         }
         (Ok(one), Err(_)) | (Err(_), Ok(one)) if !one.addresses.is_empty() => Ok(one),
         // The name may have addresses of the kind for which the query failed.
@@ -238,21 +241,24 @@ async fn addresses(server: &TokioResolver, name: &Name) -> Result<Found, NetErro
     }
 }
 
-async fn of_kind(server: &TokioResolver, name: &Name, kind: RecordType) -> Result<Found, NetError> {
+async fn of_kind(server: &TokioResolver, name: &Name, kind: RecordType) -> Result<CachedAnswer, NetError> {
     match server.lookup(name.clone(), kind).await {
         Ok(found) => {
-            let left = Instant::from_std(found.valid_until()).saturating_duration_since(Instant::now());
+            let remaining = Instant::from_std(found.valid_until()).saturating_duration_since(Instant::now());
             let address = |data: &RData| match data {
                 RData::A(address) => Some(IpAddr::V4(**address)),
                 RData::AAAA(address) => Some(IpAddr::V6(**address)),
                 _ => None,
             };
-            Ok(Found { addresses: found.answers().iter().filter_map(|record| address(&record.data)).take(ADDRESSES).collect(), left })
+            Ok(CachedAnswer {
+                addresses: found.answers().iter().filter_map(|record| address(&record.data)).take(ADDRESSES).collect(),
+                remaining,
+            })
         }
         Err(NetError::Dns(DnsError::NoRecordsFound(none)))
             if matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError) =>
         {
-            Ok(Found { addresses: Vec::new(), left: Duration::from_secs(none.negative_ttl.unwrap_or_default().into()) })
+            Ok(CachedAnswer { addresses: Vec::new(), remaining: Duration::from_secs(none.negative_ttl.unwrap_or_default().into()) })
         }
         Err(error) => Err(error),
     }

@@ -13,7 +13,7 @@ use hyper::{
         HeaderValue, LOCATION, USER_AGENT,
     },
 };
-use tollhouse_base::aside::aside;
+use tollhouse_base::offload::run_blocking;
 use tollhouse_fair::HOST;
 use url::{Host, Url};
 
@@ -22,8 +22,8 @@ use super::{
     coding::Coding,
     error::FetchError,
     limits::HEADER_BYTES,
-    meter::{Meter, Reading},
-    recorded::Recorded,
+    meter::{ConnectionMeter, ReadGuard},
+    recorded::RecordedAnswers,
     resolve::{DialError, OWNER},
 };
 use crate::AllowedHosts;
@@ -65,7 +65,7 @@ pub struct Fetch<'a> {
     /// each chunk.
     pub enough: Option<fn(&[u8]) -> bool>,
     /// Recorded responses to use instead of real servers. Default: none.
-    pub recorded: Option<Arc<Recorded>>,
+    pub recorded: Option<Arc<RecordedAnswers>>,
 }
 
 impl<'a> Fetch<'a> {
@@ -119,8 +119,8 @@ impl Guard {
 
     async fn follow(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
         let mut url = self.check(request.url, request.hosts)?;
-        if let Some(why) = request.hops.and_then(|hops| hops.refusal(&url)) {
-            return Err(FetchError::Forbidden(why.to_owned()));
+        if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&url)) {
+            return Err(FetchError::Forbidden(reason.to_owned()));
         }
         let follows = request.method == Method::GET || request.method == Method::HEAD;
         for _ in 0..=MAX_REDIRECTS {
@@ -132,8 +132,8 @@ impl Guard {
                 return read(url, response, request.body_bytes, request.enough).await;
             };
             let next = self.redirected(&url, location, request.hosts)?;
-            if let Some(why) = request.hops.and_then(|hops| hops.refusal(&next)) {
-                return Err(FetchError::BadRedirect(format!("to {why}")));
+            if let Some(reason) = request.hops.and_then(|hops| hops.refusal(&next)) {
+                return Err(FetchError::BadRedirect(format!("to {reason}")));
             }
             if next.origin() != url.origin() {
                 request.credential = None;
@@ -145,7 +145,7 @@ impl Guard {
     }
 
     pub(super) fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
-        let refused = |why: String| FetchError::BadRedirect(why);
+        let refused = |reason: String| FetchError::BadRedirect(reason);
         // As UTF-8, like browsers. The URL parser percent-encodes it.
         let location = std::str::from_utf8(location.as_bytes()).map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
@@ -153,18 +153,18 @@ impl Guard {
             return Err(refused("from https to http".into()));
         }
         match self.check(target.as_str(), hosts) {
-            Err(FetchError::Forbidden(why)) => Err(refused(why)),
-            Err(FetchError::InvalidUrl(why)) => Err(refused(format!("its target {why}"))),
+            Err(FetchError::Forbidden(reason)) => Err(refused(reason)),
+            Err(FetchError::InvalidUrl(reason)) => Err(refused(format!("its target {reason}"))),
             checked => checked,
         }
     }
 
     /// Returns whether the connection of this request may be reused.
     pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
-        self.is_exempt(url) || self.0.kept.keeps(owner, url)
+        self.is_exempt(url) || self.0.cache.keeps(owner, url)
     }
 
-    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, Reading), FetchError> {
+    async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, ReadGuard), FetchError> {
         let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("does not read: {error}")))?;
         let mut headers = request.headers.clone();
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
@@ -183,7 +183,7 @@ impl Guard {
         (*sending.method_mut(), *sending.uri_mut(), *sending.headers_mut()) = (request.method.clone(), to, headers);
         let answered = self.client_for(url).request(sending).await;
         let response = answered.map_err(|error| broken(&error, if error.is_connect() { "could not connect" } else { BROKE }))?;
-        let meter = response.extensions().get::<Meter>().expect("every connection is metered");
+        let meter = response.extensions().get::<ConnectionMeter>().expect("every connection is metered");
         let reading = meter.reading(request.body_bytes);
         let bytes: usize = response.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if bytes > HEADER_BYTES {
@@ -239,7 +239,7 @@ async fn read(
     let mut body = body.freeze();
     if coding != Coding::Identity {
         // Decoding takes as long as the size that the body may expand to.
-        body = aside(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
+        body = run_blocking(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
         headers.remove(CONTENT_ENCODING);
         headers.remove(CONTENT_LENGTH);
     }

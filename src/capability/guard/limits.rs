@@ -24,11 +24,11 @@ pub(super) const IDLE_CONNECTIONS: usize = 8;
 pub(super) const IDLE_FOR: Duration = Duration::from_secs(30);
 
 /// Maximum number of hosts with idle connections.
-pub(super) const KEPT_HOSTS: usize = 128;
+pub(super) const CACHED_HOSTS: usize = 128;
 
 /// Time after the last request to a host when no connection to it is idle any more. The client closes idle connections
 /// every [`IDLE_FOR`].
-pub(super) const KEPT_HOSTS_FOR: Duration = Duration::from_secs(120);
+pub(super) const CACHED_HOSTS_TTL: Duration = Duration::from_secs(120);
 
 /// Maximum number of concurrent lookups. Further lookups wait within the connection's timeout.
 pub(super) const LOOKUPS: usize = 64;
@@ -40,13 +40,13 @@ pub(super) const LOOKUP_THREADS: usize = 8;
 pub(super) const ADDRESSES: usize = 32;
 
 /// Bounds on how long a name's addresses are cached, whatever their TTL.
-pub(super) const KEPT_FOR: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(300);
+pub(super) const CACHE_TTL: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(300);
 
 /// Bounds on how long a nonexistent name is cached.
 pub(super) const UNKNOWN_FOR: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
 /// Maximum size of all cached names, in bytes.
-pub(super) const KEPT_NAMES_BYTES: u64 = 1 << 20;
+pub(super) const CACHED_NAMES_BYTES: u64 = 1 << 20;
 
 /// Maximum number of headers in a response. More headers end the connection.
 pub(super) const HEADERS: usize = 100;

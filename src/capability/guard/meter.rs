@@ -25,7 +25,7 @@ use super::{
 
 /// The byte counter of one connection. Responses carry it in their extensions. Clones share the count.
 #[derive(Clone)]
-pub(super) struct Meter(Arc<Mutex<Counts>>);
+pub(super) struct ConnectionMeter(Arc<Mutex<Counts>>);
 
 struct Counts {
     /// Number of response heads that have arrived.
@@ -35,18 +35,18 @@ struct Counts {
     limit: usize,
 }
 
-impl Meter {
+impl ConnectionMeter {
     fn new() -> Self {
         Self(Arc::new(Mutex::new(Counts { answers: 0, came: 0, limit: AWAITED_BYTES })))
     }
 
     /// Records that a response's head has arrived. Until the returned value is dropped, a body of `body_bytes` bytes is
     /// allowed as well.
-    pub(super) fn reading(&self, body_bytes: usize) -> Reading {
+    pub(super) fn reading(&self, body_bytes: usize) -> ReadGuard {
         let mut counts = self.counts();
         let limit = body_bytes.saturating_mul(WIRE_BYTES).saturating_add(AWAITED_BYTES);
         *counts = Counts { answers: counts.answers + 1, came: 0, limit };
-        Reading { meter: self.clone(), answer: counts.answers }
+        ReadGuard { meter: self.clone(), answer: counts.answers }
     }
 
     fn count(&self, bytes: usize) -> Result<(), FetchError> {
@@ -61,12 +61,12 @@ impl Meter {
 }
 
 /// A response whose body is being read.
-pub(super) struct Reading {
-    meter: Meter,
+pub(super) struct ReadGuard {
+    meter: ConnectionMeter,
     answer: u64,
 }
 
-impl Drop for Reading {
+impl Drop for ReadGuard {
     fn drop(&mut self) {
         let mut counts = self.meter.counts();
         // A connection serves the next request as soon as a body has arrived, possibly before it has been read.
@@ -77,24 +77,24 @@ impl Drop for Reading {
 }
 
 /// A TCP stream whose incoming bytes are counted.
-pub(super) struct Metered {
+pub(super) struct MeteredConnection {
     stream: TcpStream,
-    meter: Meter,
+    meter: ConnectionMeter,
 }
 
-impl Metered {
+impl MeteredConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, meter: Meter::new() }
+        Self { stream, meter: ConnectionMeter::new() }
     }
 }
 
-impl Connection for Metered {
+impl Connection for MeteredConnection {
     fn connected(&self) -> Connected {
         self.stream.connected().extra(self.meter.clone())
     }
 }
 
-impl AsyncRead for Metered {
+impl AsyncRead for MeteredConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -102,7 +102,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl AsyncWrite for MeteredConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -133,10 +133,10 @@ mod tests {
 
     use super::*;
 
-    async fn pair() -> (Metered, TcpStream) {
+    async fn pair() -> (MeteredConnection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (ours, theirs) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-        (Metered::new(ours.unwrap()), theirs.unwrap().0)
+        (MeteredConnection::new(ours.unwrap()), theirs.unwrap().0)
     }
 
     #[tokio::test]
@@ -144,9 +144,9 @@ mod tests {
         let (mut ours, mut theirs) = pair().await;
         ours.write_all(b"asked").await.unwrap();
         ours.shutdown().await.unwrap();
-        let mut came = String::new();
-        theirs.read_to_string(&mut came).await.unwrap();
-        assert_eq!(came, "asked");
+        let mut received = String::new();
+        theirs.read_to_string(&mut received).await.unwrap();
+        assert_eq!(received, "asked");
     }
 
     /// Data that was already in the buffer is not counted.
@@ -155,19 +155,19 @@ mod tests {
         let (mut ours, mut theirs) = pair().await;
         theirs.write_all(b"answer").await.unwrap();
         theirs.shutdown().await.unwrap();
-        let (mut bytes, mut came) = ([0; 100], 90);
-        while came < 96 {
+        let (mut bytes, mut received) = ([0; 100], 90);
+        while received < 96 {
             let mut buffer = ReadBuf::new(&mut bytes);
-            buffer.set_filled(came);
+            buffer.set_filled(received);
             std::future::poll_fn(|cx| Pin::new(&mut ours).poll_read(cx, &mut buffer)).await.unwrap();
-            came = buffer.filled().len();
+            received = buffer.filled().len();
         }
         assert_eq!((&bytes[90..96], ours.meter.counts().came), (&b"answer"[..], 6));
     }
 
     #[test]
     fn an_answer_that_is_read_late_takes_nothing_from_the_next_one() {
-        let meter = Meter::new();
+        let meter = ConnectionMeter::new();
         let late = meter.reading(0);
         let next = meter.reading(AWAITED_BYTES);
         drop(late);

@@ -25,9 +25,9 @@ pub struct RecordedAnswer {
 
 /// Recorded responses, each used once. Several for one URL are used in order. A URL without a response is unreachable.
 #[derive(Debug, Default)]
-pub struct Recorded(Mutex<Vec<RecordedAnswer>>);
+pub struct RecordedAnswers(Mutex<Vec<RecordedAnswer>>);
 
-impl Recorded {
+impl RecordedAnswers {
     /// Creates a set of responses.
     #[must_use]
     pub fn new(answers: Vec<RecordedAnswer>) -> Self {
@@ -36,7 +36,7 @@ impl Recorded {
 
     /// Returns the URLs of unused responses.
     #[must_use]
-    pub fn left(&self) -> Vec<Url> {
+    pub fn remaining(&self) -> Vec<Url> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|answer| answer.url.clone()).collect()
     }
 

@@ -30,8 +30,8 @@ tokio::task_local! {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
     /// The message omits the address, because a resolver inside a network knows names that are secret outside.
-    #[error("`{name}` resolves to an address that is not public: {why}")]
-    NotPublic { name: String, why: &'static str },
+    #[error("`{name}` resolves to an address that is not public: {reason}")]
+    NotPublic { name: String, reason: &'static str },
     #[error("`{0}` did not resolve in time")]
     Slow(String),
     #[error("`{0}` does not resolve")]
@@ -77,8 +77,8 @@ impl Service<Name> for Resolver {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(DialError::Slow(name)),
                 Ok(_) | Err(_) => return Err(DialError::Unknown(name)),
             };
-            if let Some(why) = found.iter().find_map(|address| refusal(*address)) {
-                return Err(DialError::NotPublic { name, why });
+            if let Some(reason) = found.iter().find_map(|address| refusal(*address)) {
+                return Err(DialError::NotPublic { name, reason });
             }
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as _)
         })
@@ -98,12 +98,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_is_slow_is_told_from_one_that_is_not_there() {
-        for (why, told) in
+    async fn a_name_that_is_slow_is_distinguished_from_one_that_is_not_there() {
+        for (reason, reported) in
             [(io::ErrorKind::TimedOut, "`slow.dev` did not resolve in time"), (io::ErrorKind::NotFound, "`slow.dev` does not resolve")]
         {
-            let asked = Resolver::public(Arc::new(Failing(why))).call("slow.dev".parse().unwrap()).await;
-            assert_eq!(asked.err().unwrap().to_string(), told);
+            let request = Resolver::public(Arc::new(Failing(reason))).call("slow.dev".parse().unwrap()).await;
+            assert_eq!(request.err().unwrap().to_string(), reported);
         }
     }
 }

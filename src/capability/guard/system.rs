@@ -20,7 +20,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep, timeout},
 };
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::{FairSemaphore, Share};
 
 use super::{
     Lookup,
@@ -29,42 +29,42 @@ use super::{
 };
 
 /// How long the system may be silent before the DNS client is used too.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How long a name's addresses are cached. Only names in the settings are cached, so there are few.
-const KEPT_FOR: Duration = Duration::from_secs(10);
+const CACHE_TTL: Duration = Duration::from_secs(10);
 
 /// A blocking lookup.
-type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+type LookupFn = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
 /// The last addresses of each name, and when they were found.
 type LastAddresses = HashMap<String, (Instant, Vec<IpAddr>)>;
 
 /// Resolves names through the system.
-pub(super) struct System {
-    threads: Arc<Fair<Box<str>>>,
-    ask: Arc<Ask>,
+pub(super) struct SystemResolver {
+    threads: Arc<FairSemaphore<Box<str>>>,
+    ask: Arc<LookupFn>,
     /// The DNS client.
     packets: Option<Arc<dyn Lookup>>,
-    kept: Arc<Mutex<LastAddresses>>,
+    cache: Arc<Mutex<LastAddresses>>,
 }
 
-impl System {
+impl SystemResolver {
     pub(super) fn new() -> Self {
         let system = Self::asking(|name| Ok((name, 0).to_socket_addrs()?.map(|found| found.ip()).take(ADDRESSES).collect()));
         Self { packets: Some(Arc::new(Dns::of_system())), ..system }
     }
 
     fn asking(ask: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self { threads: Fair::new(LOOKUP_THREADS, Share::OfFree), ask: Arc::new(ask), packets: None, kept: Arc::default() }
+        Self { threads: FairSemaphore::new(LOOKUP_THREADS, Share::OfFree), ask: Arc::new(ask), packets: None, cache: Arc::default() }
     }
 }
 
-impl Lookup for System {
+impl Lookup for SystemResolver {
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        let kept = Arc::clone(&self.kept);
-        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
-        if let Some((_, addresses)) = known.filter(|(at, _)| at.elapsed() < KEPT_FOR) {
+        let stored = Arc::clone(&self.cache);
+        let known = stored.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        if let Some((_, addresses)) = known.filter(|(at, _)| at.elapsed() < CACHE_TTL) {
             return Box::pin(future::ready(Ok(addresses)));
         }
         let (threads, ask, asked_for) = (Arc::clone(&self.threads), Arc::clone(&self.ask), name.clone());
@@ -72,14 +72,14 @@ impl Lookup for System {
         let owner = Box::<str>::from(owner);
         let by_system = async move {
             let thread = threads.turn(owner).await;
-            let asked = spawn_blocking(move || {
+            let request = spawn_blocking(move || {
                 let _thread = thread;
                 ask(&asked_for)
             });
-            timeout(DNS_WALL, asked).await??
+            timeout(DNS_WALL, request).await??
         };
         let by_packets = async move {
-            sleep(PATIENCE).await;
+            sleep(TIMEOUT).await;
             match by_packets {
                 Some(lookup) => match lookup.await {
                     Ok(found) if !found.is_empty() => found,
@@ -94,7 +94,7 @@ impl Lookup for System {
                 found = by_system => found?,
                 found = by_packets => found,
             };
-            kept.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (Instant::now(), found.clone()));
+            stored.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (Instant::now(), found.clone()));
             Ok(found)
         })
     }

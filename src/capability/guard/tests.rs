@@ -16,7 +16,7 @@ use axum::{
 use hyper::Method;
 
 use super::*;
-use crate::testing::{Names, serve, serve_tls};
+use crate::testing::{FixedNames, serve, serve_tls};
 
 mod floods;
 mod fuzz;
@@ -130,8 +130,8 @@ fn urls_that_are_not_plain_are_refused() {
 
 #[test]
 fn the_longest_url_passes() {
-    let longest = format!("{:a<URL_BYTES$}", "https://example.com/");
-    assert!(guard(GuardSettings::default()).check(&longest, None).is_ok());
+    let max_len = format!("{:a<URL_BYTES$}", "https://example.com/");
+    assert!(guard(GuardSettings::default()).check(&max_len, None).is_ok());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn http_and_hosts_pass_only_by_setting() {
 
 #[tokio::test]
 async fn a_name_with_any_local_address_is_not_dialled() {
-    let names = Names::new(&[
+    let names = FixedNames::new(&[
         ("local.dev", &["127.0.0.1"]),
         ("mixed.dev", &["8.8.8.8", "10.0.0.7"]),
         ("six.dev", &["2606:4700:4700::1111", "::1"]),
@@ -185,11 +185,11 @@ async fn a_name_with_any_local_address_is_not_dialled() {
     let guard = guard(GuardSettings { lookup: Some(names), ..GuardSettings::default() });
     for name in ["local.dev", "mixed.dev", "six.dev", "mapped.dev"] {
         let refused = fetch(&guard, &format!("https://{name}/")).await.unwrap_err();
-        assert!(matches!(&refused, FetchError::Forbidden(why) if why.contains(name)), "{name}: {refused:?}");
+        assert!(matches!(&refused, FetchError::Forbidden(reason) if reason.contains(name)), "{name}: {refused:?}");
     }
     for name in ["none.dev", "unknown.dev"] {
         let refused = fetch(&guard, &format!("https://{name}/")).await.unwrap_err();
-        assert!(matches!(&refused, FetchError::Unreachable(why) if why.contains("does not resolve")), "{name}: {refused:?}");
+        assert!(matches!(&refused, FetchError::Unreachable(reason) if reason.contains("does not resolve")), "{name}: {refused:?}");
     }
 }
 
@@ -234,8 +234,8 @@ async fn an_answer_is_read_up_to_its_limit_in_its_time() {
         assert_eq!(fetch(&guard, &at(path)).await.unwrap_err(), FetchError::TooLarge(1_000), "{path}");
     }
     assert_eq!(fetch(&guard, &at("/packed")).await.unwrap_err(), FetchError::Encoded("br".into()));
-    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let refused = fetch(&allowing(&[gone]), &format!("http://{gone}/")).await.unwrap_err();
+    let removed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let refused = fetch(&allowing(&[removed]), &format!("http://{removed}/")).await.unwrap_err();
     assert!(matches!(refused, FetchError::Unreachable(_)), "{refused:?}");
 }
 
@@ -280,11 +280,11 @@ async fn redirects_to_what_is_refused_are_refused() {
 #[tokio::test]
 async fn a_redirect_to_a_name_with_a_local_address_is_refused() {
     let address = redirecting("https://rebound.dev/", Arc::default()).await;
-    let lookup: Option<Arc<dyn Lookup>> = Some(Names::new(&[("rebound.dev", &["127.0.0.1"])]));
+    let lookup: Option<Arc<dyn Lookup>> = Some(FixedNames::new(&[("rebound.dev", &["127.0.0.1"])]));
     let guard = guard(GuardSettings { allow: vec![address.to_string()], lookup, ..GuardSettings::default() });
     let refused = fetch(&guard, &format!("http://{address}/")).await.unwrap_err();
     assert!(
-        matches!(&refused, FetchError::Forbidden(why) if why == "`rebound.dev` resolves to an address that is not public: loopback"),
+        matches!(&refused, FetchError::Forbidden(reason) if reason == "`rebound.dev` resolves to an address that is not public: loopback"),
         "{refused:?}"
     );
 }
@@ -356,7 +356,7 @@ async fn a_secret_goes_in_clear_to_an_exempted_loopback_address_alone() {
     let port = address.port();
     let guard = guard(GuardSettings {
         allow: vec![address.to_string(), format!("local.dev:{port}")],
-        lookup: Some(Names::new(&[("local.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("local.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     let ask = async |url: &str| {
@@ -377,7 +377,7 @@ async fn a_server_that_speaks_http2_too_is_spoken_to_by_http1() {
     let guard = guard(GuardSettings {
         allow: vec![format!("first.dev:{}", address.port())],
         roots: vec![root],
-        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("first.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     assert_eq!(fetch(&guard, &format!("https://first.dev:{}/", address.port())).await.unwrap().body, "HTTP/1.1");
@@ -424,7 +424,7 @@ async fn https_reaches_the_checked_address_and_secrets_stay_with_their_origin() 
             format!("plain.dev:{}", plain.port()),
         ],
         roots: vec![first_root, second_root],
-        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"]), ("second.dev", &["127.0.0.1"]), ("plain.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("first.dev", &["127.0.0.1"]), ("second.dev", &["127.0.0.1"]), ("plain.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     let ask = async |path: &str| {
@@ -455,7 +455,7 @@ async fn a_certificate_of_another_name_is_refused() {
     let guard = guard(GuardSettings {
         allow: vec![format!("other.dev:{}", address.port())],
         roots: vec![root],
-        lookup: Some(Names::new(&[("other.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("other.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     let refused = fetch(&guard, &format!("https://other.dev:{}/", address.port())).await.unwrap_err();

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     Grant, GuardSettings,
     secret::{Secret, Visibility},
-    testing::{Names, serve, serve_tls},
+    testing::{FixedNames, serve, serve_tls},
 };
 
 fn call(limits: Limits) -> CallGrants {
@@ -37,7 +37,7 @@ struct Caller {
     guard: Guard,
     hosts: AllowedHosts,
     call: CallGrants,
-    counters: Counters,
+    counters: HttpCounters,
     hidden: Redactor,
 }
 
@@ -47,13 +47,13 @@ impl Caller {
             guard,
             hosts: AllowedHosts::parse(hosts).unwrap(),
             call: call(limits),
-            counters: Counters::default(),
+            counters: HttpCounters::default(),
             hidden: Redactor::new(["k-0123456789"]),
         }
     }
 
-    async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
-        let outgoing = Outgoing {
+    async fn ask(&self, request: GetJson<'_>) -> Result<Value, OpFailure> {
+        let outgoing = OutgoingRequest {
             guard: &self.guard,
             hosts: self.hosts.clone(),
             call: &self.call,
@@ -61,7 +61,7 @@ impl Caller {
             hidden: &self.hidden,
             recorded: None,
         };
-        let GetJson { url, headers, timeout_ms, auth } = asked;
+        let GetJson { url, headers, timeout_ms, auth } = request;
         match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
             OpValue::None | OpValue::Bytes(_) => panic!("expected JSON"),
@@ -120,7 +120,7 @@ async fn only_json_comes_through() {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap()["json"], expected, "{path}");
     }
     let url = format!("{base}/deep");
-    let outgoing = Outgoing {
+    let outgoing = OutgoingRequest {
         guard: &caller.guard,
         hosts: caller.hosts.clone(),
         call: &caller.call,
@@ -132,7 +132,7 @@ async fn only_json_comes_through() {
 }
 
 #[tokio::test]
-async fn hosts_outside_the_grant_are_refused_and_told_where_to_allow_them() {
+async fn hosts_outside_the_grant_are_refused_and_reported_where_to_allow_them() {
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let caller = Caller::new(guard, &["api.example.com"], Limits::default());
     let refused = caller.get("https://example.com/").await.unwrap_err();
@@ -170,13 +170,13 @@ async fn requests_are_counted_and_bounded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_most_six_requests_of_a_call_are_open() {
-    let (open, most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (open, max) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let server = {
-        let most = Arc::clone(&most);
+        let max = Arc::clone(&max);
         Router::new().route(
             "/",
             get(move || async move {
-                most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                max.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                 open.fetch_sub(1, Ordering::SeqCst);
                 Json(1)
@@ -186,7 +186,7 @@ async fn at_most_six_requests_of_a_call_are_open() {
     let (caller, base) = local(server, Limits { http_requests: 20, ..Limits::default() }).await;
     let answers = futures_util::future::join_all((0..20).map(|_| caller.get(&base))).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    assert_eq!(most.load(Ordering::SeqCst), OPEN as u64);
+    assert_eq!(max.load(Ordering::SeqCst), OPEN as u64);
 }
 
 #[tokio::test]
@@ -232,8 +232,8 @@ async fn a_handler_sets_its_own_headers_only() {
         let answer = caller.ask(GetJson { url: &base, headers, timeout_ms: None, auth: None }).await;
         answer.map(|answer| answer["json"].as_object().unwrap().keys().filter(|name| name.starts_with("own-")).count())
     };
-    let longest = [("own-1".to_owned(), "v".repeat(8_192 - "own-1".len()))];
-    assert_eq!(ask(&longest).await.unwrap(), 1);
+    let max_len = [("own-1".to_owned(), "v".repeat(8_192 - "own-1".len()))];
+    assert_eq!(ask(&max_len).await.unwrap(), 1);
     let own: Vec<_> = (0..33).map(|n| (format!("own-{n}"), "v".to_owned())).collect();
     assert_eq!(ask(&own[..32]).await.unwrap(), 32);
     assert_eq!(ask(&own).await.unwrap_err().code, "invalid_argument");
@@ -247,7 +247,7 @@ async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
     let guard = Guard::new(GuardSettings {
         allow: vec![format!("api.seller.dev:{}", address.port()), format!("plain.seller.dev:{}", plain.port()), plain.to_string()],
         roots: vec![root],
-        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"]), ("plain.seller.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("api.seller.dev", &["127.0.0.1"]), ("plain.seller.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     })
     .unwrap();
@@ -315,7 +315,7 @@ async fn json_is_read_whatever_servers_call_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_tells_its_status() {
+async fn an_answer_that_is_no_json_reports_its_status() {
     let server = Router::new()
         .route("/there", get(|| async { ([("content-type", "text/html")], "<p>here") }))
         .fallback(|| async { (StatusCode::NOT_FOUND, [("content-type", "text/html")], "<p>nothing") });
@@ -352,7 +352,7 @@ async fn a_host_with_a_dot_at_its_end_is_the_same_host() {
     let guard = Guard::new(GuardSettings {
         allow: vec![format!("api.seller.dev:{}", address.port())],
         roots: vec![root],
-        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("api.seller.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     })
     .unwrap();

@@ -7,9 +7,9 @@ use tollhouse_protocol::{
     OpFailure, OpValue,
     limits::{LIST_BYTES, LIST_LIMIT},
 };
-use tollhouse_store::{Counted, Direction, Row, Starting, Unread};
+use tollhouse_store::{CountedText, Direction, RawRow, Row, TextPrefix};
 
-use super::{KV, SCAN, Scoped};
+use super::{EndpointKv, KV, SCAN};
 use crate::failure::{self, invalid_argument};
 
 /// Maximum number of entries that one `list` examines, including expired ones.
@@ -64,26 +64,26 @@ impl Page {
     }
 }
 
-impl Scoped<'_> {
+impl EndpointKv<'_> {
     pub(crate) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
-        let mut range = KV.under(&(Counted(self.endpoint.clone()), Starting(&prefix))).within(LIST_BYTES);
+        let mut range = KV.under(&(CountedText(self.endpoint.clone()), TextPrefix(&prefix))).within(LIST_BYTES);
         if let Some(cursor) = cursor {
             range = range.after(&self.key(&decode_cursor(&cursor, &prefix)?));
         }
         let now = self.kv.clock.now();
-        let (mut page, mut seen, mut looked_at, limit) = (Page::new(), 0, 0, limit as usize);
+        let (mut page, mut seen, mut checked_at, limit) = (Page::new(), 0, 0, limit as usize);
         loop {
             let rows = KV.unread(&*self.kv.store, &range, SCAN, Direction::Forward).await.map_err(failure::store)?;
-            let bytes: usize = rows.iter().map(Unread::bytes).sum();
+            let bytes: usize = rows.iter().map(RawRow::bytes).sum();
             let Some(last) = rows.last().map(|last| KV.key(last)).transpose().map_err(failure::store)? else { return page.end(None) };
             let is_end = rows.len() < SCAN && bytes < LIST_BYTES;
             range = range.after(&last);
             for found in rows {
                 seen += 1;
-                looked_at += found.bytes();
+                checked_at += found.bytes();
                 let Row { key: (_, key), value: entry, .. } = KV.read(found).map_err(failure::store)?;
                 if entry.live(now) {
                     if !page.takes(entry.json.len(), limit) {
@@ -92,7 +92,7 @@ impl Scoped<'_> {
                     }
                     page.push(&key, &entry.json)?;
                 }
-                if seen == SCAN_LIMIT || looked_at >= SCAN_BYTES {
+                if seen == SCAN_LIMIT || checked_at >= SCAN_BYTES {
                     return page.end(Some(&key));
                 }
             }

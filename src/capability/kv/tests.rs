@@ -3,9 +3,9 @@ mod shares;
 
 use serde_json::{Value, json};
 use tollhouse_protocol::limits::{LIST_BYTES, LIST_LIMIT};
-use tollhouse_store::around::Yielding;
+use tollhouse_store::test_wrappers::YieldingStore;
 use tollhouse_store::{
-    Changes, KeyRange, Pairs, Space,
+    Changes, KeyRange, KeyValues, Space,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
 };
@@ -17,14 +17,14 @@ const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// Two hosts that share a store, so that their commits conflict.
 struct Hosts {
-    store: Arc<Yielding>,
+    store: Arc<YieldingStore>,
     clock: Clock,
     kvs: [Kv; 2],
 }
 
 impl Hosts {
     fn new() -> Self {
-        let (store, clock) = (Arc::new(Yielding::default()), Clock::fixed(Timestamp(1_000_000)));
+        let (store, clock) = (Arc::new(YieldingStore::default()), Clock::fixed(Timestamp(1_000_000)));
         let kv = || Kv::new(store.clone(), clock.clone());
         Self { kvs: [kv(), kv()], store: store.clone(), clock }
     }
@@ -34,14 +34,14 @@ impl Hosts {
     }
 
     async fn entries(&self, endpoint: &EndpointId) -> Vec<Row<Key, Entry>> {
-        KV.page(&*self.store, &KV.under(&Counted(endpoint.clone())), usize::MAX, Direction::Forward).await.unwrap()
+        KV.page(&*self.store, &KV.under(&CountedText(endpoint.clone())), usize::MAX, Direction::Forward).await.unwrap()
     }
 
     /// Returns the usage record, after checking it against the stored entries.
     async fn usage(&self, endpoint: &EndpointId) -> Usage {
         let entries = self.entries(endpoint).await;
         let bytes = entries.iter().map(|row| (row.key.1.len() + row.value.json.len()) as u64).sum();
-        let usage = KV_USAGE.get(&*self.store, &Counted(endpoint.clone())).await.unwrap().unwrap_or_default();
+        let usage = KV_USAGE.get(&*self.store, &CountedText(endpoint.clone())).await.unwrap().unwrap_or_default();
         assert_eq!(usage, Usage { items: entries.len() as u64, bytes });
         usage
     }
@@ -63,7 +63,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, OpFailure>) -> String {
     result.unwrap_err().code
 }
 
-async fn set(kv: &Scoped<'_>, key: &str, value: impl Into<Bytes>) -> Result<OpValue, OpFailure> {
+async fn set(kv: &EndpointKv<'_>, key: &str, value: impl Into<Bytes>) -> Result<OpValue, OpFailure> {
     kv.set(key.to_owned(), value.into(), None).await
 }
 
@@ -318,14 +318,14 @@ async fn endpoints_never_meet() {
         keys.extend(endpoints.iter().map(|id| id.to_string()));
         keys.extend(endpoints.iter().map(|id| format!("\u{1d}{id}")));
         for step in 0..400 {
-            let place = random.usize(..3);
-            let (id, model) = (&endpoints[place], &mut models[place]);
+            let position = random.usize(..3);
+            let (id, model) = (&endpoints[position], &mut models[position]);
             let kv = hosts.kvs[random.usize(..2)].scoped(&Owner::Platform, id, &limits);
             let (now, key) = (hosts.clock.now().0, random.choice(&keys).unwrap().clone());
             model.retain(|_, (_, expires)| *expires > now);
             match random.u64(..10) {
                 0..=3 => {
-                    let (value, ttl) = (json!([place, step]), *random.choice(&[None, Some(30), Some(500)]).unwrap());
+                    let (value, ttl) = (json!([position, step]), *random.choice(&[None, Some(30), Some(500)]).unwrap());
                     match kv.set(key.clone(), value.to_string().into(), ttl).await {
                         Ok(_) => drop(model.insert(key, (value, ttl.map_or(u64::MAX, |ttl| now + ttl)))),
                         Err(failure) => assert_eq!(failure.code, "quota_exceeded", "seed {seed}"),
@@ -366,7 +366,7 @@ async fn a_store_that_is_away_is_not_the_handlers_fault() {
         async fn get(&self, _: Space, _: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
-        async fn scan(&self, _: Space, _: KeyRange, _: usize, _: Direction) -> Result<Pairs, StoreError> {
+        async fn scan(&self, _: Space, _: KeyRange, _: usize, _: Direction) -> Result<KeyValues, StoreError> {
             Err(StoreError::Away("disk on fire at /secret/path".into()))
         }
         async fn count(&self, _: Space, _: KeyRange, _: usize) -> Result<usize, StoreError> {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use tollhouse_base::{clock::Timestamp, id::CallId};
 use tollhouse_protocol::{LogLevel, LogLine};
 
-use super::clean::{clean, clean_json};
+use super::sanitize::{sanitize, sanitize_json};
 use crate::{CallGrants, Redactor};
 
 /// A log line, cleaned and redacted: `{at, level, message, fields, callId}`.
@@ -32,7 +32,7 @@ impl LogEntry {
     /// field `value`.
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, message: &str, fields: Value, call: &CallId, redactor: &Redactor) -> Self {
-        let message = redactor.redact(&clean(message)).into_owned();
+        let message = redactor.redact(&sanitize(message)).into_owned();
         Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()), owner: false }
     }
 
@@ -40,7 +40,7 @@ impl LogEntry {
     pub(crate) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
         // The worker cuts at the limit, possibly within a character or a secret.
         let cut = line.message.len() as u64 + 4 >= call.limits.log_line_bytes;
-        let message = clean(&line.message);
+        let message = sanitize(&line.message);
         let message = if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned();
         let fields = match line.fields.as_str() {
             "" => Value::Null,
@@ -69,7 +69,7 @@ fn with_halves_replaced(json: &str) -> String {
 }
 
 fn tidy(fields: Value, redactor: &Redactor) -> Map<String, Value> {
-    match redactor.redact_json(clean_json(fields)) {
+    match redactor.redact_json(sanitize_json(fields)) {
         Value::Object(members) => members,
         Value::Null => Map::new(),
         other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => Map::from_iter([("value".to_owned(), other)]),

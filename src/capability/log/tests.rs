@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 use tollhouse_event::feed::FeedItem;
 use tollhouse_protocol::{Limits, LogLine};
-use tollhouse_store::{Durability, around::Reading, memory::MemoryStore, round::TURN};
+use tollhouse_store::{Durability, memory::MemoryStore, sweep_cursor::TURN, test_wrappers::CountingStore};
 
-use super::{place::LOGS, *};
+use super::{position::LOGS, *};
 use crate::{
     CallGrants, Grant, Redactor,
     secret::{Secret, Visibility},
-    testing::Stuck,
+    testing::StuckStore,
 };
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -80,16 +80,16 @@ async fn a_log_is_bounded_by_count_and_age() {
         }
     }
     let query = || LogQuery { limit: 5_000, ..LogQuery::default() };
-    let kept = messages(&logs, &endpoint, query()).await;
-    assert!((600..1_100).contains(&kept.len()), "{}", kept.len());
-    assert_eq!(kept[0], "1999");
+    let retained = messages(&logs, &endpoint, query()).await;
+    assert!((600..1_100).contains(&retained.len()), "{}", retained.len());
+    assert_eq!(retained[0], "1999");
     clock.set(Timestamp(100 * DAY_MS + DAY_MS + 1));
     assert!(messages(&logs, &endpoint, query()).await.is_empty());
     for _ in 0..600 {
         logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, "new", &call));
     }
     logs.flush().await;
-    let stored = LOGS.count(&*logs.store, &LOGS.under(&Counted(endpoint.clone())), 10_000).await.unwrap();
+    let stored = LOGS.count(&*logs.store, &LOGS.under(&CountedText(endpoint.clone())), 10_000).await.unwrap();
     assert_eq!(stored, 600);
     logs.forget(&endpoint).await.unwrap();
     assert!(messages(&logs, &endpoint, query()).await.is_empty());
@@ -107,20 +107,20 @@ async fn lines_that_have_grown_too_old_go_also_where_nobody_writes_any_more() {
     clock.set(Timestamp(101 * DAY_MS + 1));
     logs.write(&Owner::Platform, &other, line(&logs, LogLevel::Info, "new", &call));
     logs.flush().await;
-    let stored = async |endpoint: &EndpointId| LOGS.count(&*store, &LOGS.under(&Counted(endpoint.clone())), 10).await.unwrap();
+    let stored = async |endpoint: &EndpointId| LOGS.count(&*store, &LOGS.under(&CountedText(endpoint.clone())), 10).await.unwrap();
     logs.sweep().await.unwrap();
     assert_eq!((stored(&silent).await, stored(&other).await), (0, 1));
 }
 
 #[tokio::test]
 async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_to_remove() {
-    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(Timestamp(100 * DAY_MS)));
+    let (store, clock) = (CountingStore::of(MemoryStore::new()), Clock::fixed(Timestamp(100 * DAY_MS)));
     let logs = Logs::start(Arc::clone(&store) as _, clock.clone(), LogSettings { age_ms: DAY_MS, ..LogSettings::default() });
     let mut endpoints: Vec<_> = (0..TURN + 20).map(|_| EndpointId::generate()).collect();
     endpoints.sort();
     let put = async |endpoint: &EndpointId| {
         let line = line(&logs, LogLevel::Info, "a line", &CallId::generate());
-        let put = LOGS.put(&(Counted(endpoint.clone()), clock.now(), 0), &line);
+        let put = LOGS.put(&(CountedText(endpoint.clone()), clock.now(), 0), &line);
         put.commit(&*store, Durability::Buffered).await.unwrap();
     };
     put(endpoints.last().unwrap()).await;
@@ -137,7 +137,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
 }
 
 #[tokio::test]
-async fn a_search_that_finds_little_says_where_to_go_on() {
+async fn a_search_that_finds_little_says_where_to_continue() {
     let (logs, clock) = logs(LogSettings { lines: 10_000, ..LogSettings::default() });
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
     logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Error, "wanted", &call));
@@ -156,7 +156,7 @@ async fn a_search_that_finds_little_says_where_to_go_on() {
 
 #[tokio::test]
 async fn a_stuck_store_costs_lines_and_no_time() {
-    let store = Stuck::new();
+    let store = StuckStore::new();
     let logs = Logs::start(store.clone(), Clock::fixed(Timestamp(DAY_MS)), LogSettings { waiting: 16 << 10, ..LogSettings::default() });
     let (endpoint, call) = (EndpointId::generate(), CallId::generate());
     let started = std::time::Instant::now();
@@ -165,12 +165,12 @@ async fn a_stuck_store_costs_lines_and_no_time() {
     }
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert!(logs.dropped() >= 9_000, "{}", logs.dropped());
-    store.go.add_permits(100);
+    store.permits.add_permits(100);
     logs.flush().await;
     logs.flush().await;
-    let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    let told = format!("{} log lines were dropped: the log could not keep up", logs.dropped());
-    assert!(kept.contains(&told) && kept.contains(&"0".to_owned()), "{kept:?}");
+    let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    let expected = format!("{} log lines were dropped: the log could not keep up", logs.dropped());
+    assert!(stored.contains(&expected) && stored.contains(&"0".to_owned()), "{stored:?}");
 }
 
 #[tokio::test]
@@ -184,11 +184,11 @@ async fn followers_get_lines_as_they_come() {
     let Some(FeedItem::Entry(followed)) = following.next().await else { panic!("nothing came") };
     assert_eq!(followed.entry.message, "after");
     logs.flush().await;
-    let stored = logs.after(&endpoint, &LogPlace::start_of(Timestamp(0)), 10).await.unwrap();
+    let stored = logs.after(&endpoint, &LogPosition::start_of(Timestamp(0)), 10).await.unwrap();
     assert_eq!(stored.iter().map(|line| line.entry.message.as_str()).collect::<Vec<_>>(), ["before", "after"]);
-    assert_eq!(stored[1].place, followed.place);
-    let later = logs.after(&endpoint, &stored[0].place, 10).await.unwrap();
-    assert_eq!((later.len(), &later[0].place), (1, &followed.place));
+    assert_eq!(stored[1].position, followed.position);
+    let later = logs.after(&endpoint, &stored[0].position, 10).await.unwrap();
+    assert_eq!((later.len(), &later[0].position), (1, &followed.position));
 }
 
 #[test]

@@ -9,12 +9,12 @@ use tollhouse_base::{
     id::EndpointId,
 };
 use tollhouse_protocol::LogLevel;
-use tollhouse_store::{Batch, Counted, Direction, Durability, Store, StoreError, Value as _};
+use tollhouse_store::{Batch, CountedText, Direction, Durability, Store, StoreError, Value as _};
 
 use super::{
-    LogEntry, LogPlace, LogSettings,
-    place::LOGS,
-    waiting::{Line, Taken, Waiting, Why},
+    LogEntry, LogPosition, LogSettings,
+    pending::{DropReason, PendingLine, PendingLines, TakenLines},
+    position::LOGS,
 };
 
 /// Maximum number of lines in one commit.
@@ -26,48 +26,48 @@ const TRIM_EVERY: u64 = 500;
 /// Number of bytes read at once while trimming a log.
 const TRIM_BYTES: usize = 1 << 20;
 /// Minimum time between two lines about dropped lines.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// How often inactive tools are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
-pub(super) struct Writer {
+pub(super) struct LogWriter {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: LogSettings,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingLines>,
     /// Lines and bytes written since the last trim, for tools that have written since the start.
-    untrimmed: HashMap<EndpointId, Written>,
-    tell_from: Instant,
+    untrimmed: HashMap<EndpointId, WrittenSize>,
+    report_from: Instant,
     /// Number of lines about dropped lines so far.
-    tells: u64,
+    reports: u64,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Written {
+struct WrittenSize {
     lines: u64,
     bytes: u64,
 }
 
-impl Writer {
-    pub(super) fn new(store: Arc<dyn Store>, clock: Clock, settings: LogSettings, waiting: Arc<Waiting>) -> Self {
-        Self { store, clock, settings, waiting, untrimmed: HashMap::new(), tell_from: Instant::now(), tells: 0 }
+impl LogWriter {
+    pub(super) fn new(store: Arc<dyn Store>, clock: Clock, settings: LogSettings, waiting: Arc<PendingLines>) -> Self {
+        Self { store, clock, settings, waiting, untrimmed: HashMap::new(), report_from: Instant::now(), reports: 0 }
     }
 
     pub(super) async fn run(mut self) {
         let waiting = Arc::clone(&self.waiting);
         let mut forget = tokio::time::interval(FORGET_EVERY);
         loop {
-            let untold = waiting.has_untold();
+            let unreported = waiting.has_unreported();
             tokio::select! {
                 () = waiting.some.notified() => {
-                    if !waiting.is_pressing() {
+                    if !waiting.is_nearly_full() {
                         tokio::time::sleep(GATHER).await;
                     }
                 }
-                () = tokio::time::sleep_until(self.tell_from), if untold => {}
+                () = tokio::time::sleep_until(self.report_from), if unreported => {}
                 _ = forget.tick() => {
                     self.untrimmed.clear();
-                    waiting.forget_quiet();
+                    waiting.prune_idle();
                 }
             }
             let closed = waiting.is_closed();
@@ -80,9 +80,9 @@ impl Writer {
 
     /// Writes some of the queued lines. Returns whether there were any.
     async fn write(&mut self) -> bool {
-        let Taken { mut lines, flushes } = self.waiting.take(BATCH);
-        if !flushes.is_empty() || Instant::now() >= self.tell_from {
-            self.tell(&mut lines);
+        let TakenLines { mut lines, flushes } = self.waiting.take(BATCH);
+        if !flushes.is_empty() || Instant::now() >= self.report_from {
+            self.report_dropped(&mut lines);
         }
         let any = !lines.is_empty();
         while !lines.is_empty() {
@@ -96,36 +96,39 @@ impl Writer {
     }
 
     /// Adds a line to each log that lost lines.
-    fn tell(&mut self, lines: &mut Vec<(EndpointId, Line)>) {
-        let untold = self.waiting.take_untold();
-        if untold.is_empty() {
+    fn report_dropped(&mut self, lines: &mut Vec<(EndpointId, PendingLine)>) {
+        let unreported = self.waiting.take_unreported();
+        if unreported.is_empty() {
             return;
         }
-        self.tell_from = Instant::now() + TELL_EVERY;
+        self.report_from = Instant::now() + REPORT_EVERY;
         let at = self.clock.now();
-        for ((endpoint, why), count) in untold {
-            self.tells += 1;
-            lines.push((endpoint, Line { place: LogPlace(at, u64::MAX - self.tells), entry: self.told(at, why, count).to_bytes() }));
+        for ((endpoint, reason), count) in unreported {
+            self.reports += 1;
+            lines.push((
+                endpoint,
+                PendingLine { position: LogPosition(at, u64::MAX - self.reports), entry: self.drop_notice(at, reason, count).to_bytes() },
+            ));
         }
     }
 
-    fn told(&self, at: Timestamp, why: Why, count: u64) -> LogEntry {
+    fn drop_notice(&self, at: Timestamp, reason: DropReason, count: u64) -> LogEntry {
         let fields = Map::from_iter([("dropped".to_owned(), count.into())]);
-        let message = match why {
-            Why::Room => format!("{count} log lines were dropped: the log could not keep up"),
-            Why::Rate => format!("{count} log lines were dropped: a log takes {} bytes a second", self.settings.rate),
+        let message = match reason {
+            DropReason::Room => format!("{count} log lines were dropped: the log could not keep up"),
+            DropReason::Rate => format!("{count} log lines were dropped: a log takes {} bytes a second", self.settings.rate),
         };
         LogEntry { at, level: LogLevel::Warn, message, fields, call_id: None, owner: false }
     }
 
-    async fn store_lines(&mut self, lines: Vec<(EndpointId, Line)>) {
-        let (mut batch, mut written) = (Batch::new(), HashMap::<EndpointId, Written>::new());
+    async fn store_lines(&mut self, lines: Vec<(EndpointId, PendingLine)>) {
+        let (mut batch, mut written) = (Batch::new(), HashMap::<EndpointId, WrittenSize>::new());
         let count = lines.len();
         for (endpoint, line) in lines {
-            let (bytes, LogPlace(at, number)) = (line.bytes() as u64, line.place);
-            batch.put_bytes(&LOGS, &(Counted(endpoint.clone()), at, number), line.entry);
+            let (bytes, LogPosition(at, number)) = (line.bytes() as u64, line.position);
+            batch.put_bytes(&LOGS, &(CountedText(endpoint.clone()), at, number), line.entry);
             let sum = written.entry(endpoint).or_default();
-            *sum = Written { lines: sum.lines + 1, bytes: sum.bytes + bytes };
+            *sum = WrittenSize { lines: sum.lines + 1, bytes: sum.bytes + bytes };
         }
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
             tracing::warn!(error = %error, log.lines = count, "log lines of handlers were lost");
@@ -134,14 +137,14 @@ impl Writer {
         }
         for (endpoint, written) in written {
             let trimmed = self.written(&endpoint, written).await;
-            tried("trimming a log", trimmed);
+            run_logged("trimming a log", trimmed);
         }
     }
 
     /// Counts written lines. Trims the log when it is due, and at a tool's first lines after a start.
-    async fn written(&mut self, endpoint: &EndpointId, written: Written) -> Result<(), StoreError> {
+    async fn written(&mut self, endpoint: &EndpointId, written: WrittenSize) -> Result<(), StoreError> {
         let before = self.untrimmed.get(endpoint);
-        let sum = before.map(|before| Written { lines: before.lines + written.lines, bytes: before.bytes + written.bytes });
+        let sum = before.map(|before| WrittenSize { lines: before.lines + written.lines, bytes: before.bytes + written.bytes });
         let is_due = sum.is_none_or(|sum| sum.lines >= TRIM_EVERY || sum.bytes >= self.settings.bytes / 8);
         if is_due {
             self.trim(endpoint).await?;
@@ -153,27 +156,27 @@ impl Writer {
     /// Removes lines that are too old, and the oldest of the others beyond the limits.
     async fn trim(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         remove_until(&*self.store, endpoint, self.settings.oldest(&self.clock)).await?;
-        let (mut kept, mut place) = (Written::default(), None);
-        let mut range = LOGS.under(&Counted(endpoint.clone())).within(TRIM_BYTES);
+        let (mut stored, mut position) = (WrittenSize::default(), None);
+        let mut range = LOGS.under(&CountedText(endpoint.clone())).within(TRIM_BYTES);
         loop {
             let rows = LOGS.unread(&*self.store, &range, BATCH, Direction::Backward).await?;
             if rows.is_empty() {
                 return Ok(());
             }
             for row in rows {
-                kept = Written { lines: kept.lines + 1, bytes: kept.bytes + row.bytes() as u64 };
-                if kept.lines > self.settings.lines || kept.bytes > self.settings.bytes {
-                    let excess = place.map_or_else(|| range.clone(), |place| range.clone().before(&place));
+                stored = WrittenSize { lines: stored.lines + 1, bytes: stored.bytes + row.bytes() as u64 };
+                if stored.lines > self.settings.lines || stored.bytes > self.settings.bytes {
+                    let excess = position.map_or_else(|| range.clone(), |position| range.clone().before(&position));
                     return LOGS.expire(&*self.store, &excess).await;
                 }
-                place = Some(LOGS.key(&row)?);
+                position = Some(LOGS.key(&row)?);
             }
-            range = place.iter().fold(range, |range, place| range.before(place));
+            range = position.iter().fold(range, |range, position| range.before(position));
         }
     }
 }
 
-fn tried(what: &str, result: Result<(), StoreError>) {
+fn run_logged(what: &str, result: Result<(), StoreError>) {
     if let Err(error) = result {
         tracing::warn!(error = %error, log.work = what, "the store was not there for the logs");
     }
@@ -181,6 +184,6 @@ fn tried(what: &str, result: Result<(), StoreError>) {
 
 /// Removes lines older than `oldest`.
 pub(super) async fn remove_until(store: &dyn Store, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
-    let own = Counted(endpoint.clone());
+    let own = CountedText(endpoint.clone());
     LOGS.expire(store, &LOGS.under(&own).before(&(own, oldest))).await
 }

@@ -35,11 +35,11 @@ fn a_secret_is_found_in_its_usual_forms() {
         ("sk-live%2f%c3%a4%22b%5cc%20d%2be%3d%3ff".to_owned(), 0),
         ("0123456789abcdef".to_owned(), 0),
     ];
-    for (form, left) in forms {
+    for (form, remaining) in forms {
         let text = format!("before {form} after");
         let clean = redactor.redact(&text);
         assert!(clean.contains(MARK) && clean.starts_with("before ") && clean.ends_with(" after"), "{form}: {clean}");
-        assert_eq!(clean.replace(MARK, "").len() - "before  after".len(), left, "{form}: {clean}");
+        assert_eq!(clean.replace(MARK, "").len() - "before  after".len(), remaining, "{form}: {clean}");
     }
 }
 

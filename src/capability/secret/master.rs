@@ -20,7 +20,7 @@ use base64::{
 };
 use hkdf::Hkdf;
 use sha2::Sha256;
-use tollhouse_base::folder;
+use tollhouse_base::fsync_dir;
 use zeroize::Zeroizing;
 
 /// Length of a key, in bytes.
@@ -252,5 +252,5 @@ fn write(path: &Path, keys: &[MasterKey]) -> Result<(), KeyError> {
     }
     file.sync_all().map_err(io)?;
     fs::rename(&aside, path).map_err(io)?;
-    folder::sync_entry(path).map_err(io)
+    fsync_dir::sync_entry(path).map_err(io)
 }

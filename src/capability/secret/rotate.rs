@@ -8,14 +8,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
 use tollhouse_base::id::EndpointId;
-use tollhouse_store::{Decided, Direction, Durability, Range, Tx, update};
+use tollhouse_store::{Direction, Durability, Range, Tx, UpdatePlan, update};
 
-use super::{Binding, Key, PAGE, SECRETS, SecretError, SecretName, Secrets, sealed::Sealed};
+use super::{Key, PAGE, SECRETS, SealContext, SecretError, SecretName, Secrets, sealed::SealedSecret};
 
 /// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rotated {
+pub struct RotationReport {
     /// Id of the current key.
     pub key_id: String,
     /// Number of secrets encrypted again.
@@ -34,7 +34,7 @@ struct Page {
     /// Number of secrets encrypted again.
     resealed: u64,
     /// The tools that they belong to.
-    anew: BTreeSet<EndpointId>,
+    rewritten: BTreeSet<EndpointId>,
 }
 
 impl Secrets {
@@ -47,7 +47,7 @@ impl Secrets {
     ///
     /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. What is done stays
     /// done, and rotating again does the rest.
-    pub async fn rotate(&self) -> Result<Rotated, SecretError> {
+    pub async fn rotate(&self) -> Result<RotationReport, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;
         let (mut range, mut resealed) = (SECRETS.all(), 0);
@@ -81,14 +81,14 @@ impl Secrets {
     async fn reseal(&self, range: &Range<Key>) -> Result<Page, SecretError> {
         let _one = self.changing.lock().await;
         let page = update(&*self.store, Durability::Durable, |tx| self.reseal_page(tx, range)).await?;
-        page.anew.iter().for_each(|endpoint| self.let_go(endpoint));
+        page.rewritten.iter().for_each(|endpoint| self.evict(endpoint));
         Ok(page)
     }
 
-    async fn reseal_page<'a>(&self, mut tx: Tx<'a>, range: &Range<Key>) -> Result<Decided<'a, Page>, SecretError> {
+    async fn reseal_page<'a>(&self, mut tx: Tx<'a>, range: &Range<Key>) -> Result<UpdatePlan<'a, Page>, SecretError> {
         let rows = SECRETS.unread(tx.store(), range, PAGE, Direction::Forward).await?;
         let full = rows.len() == PAGE;
-        let (mut resealed, mut anew, mut last) = (0, BTreeSet::new(), None);
+        let (mut resealed, mut again, mut last) = (0, BTreeSet::new(), None);
         let ring = self.ring.load_full();
         for row in rows {
             last = SECRETS.key(&row).ok().or(last);
@@ -98,19 +98,19 @@ impl Secrets {
             if old.key_id == ring.current().id() {
                 continue;
             }
-            let place = Binding { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
-            let Some(value) = old.open(&ring, place) else { continue };
+            let position = SealContext { owner: &old.owner, endpoint: endpoint.as_str(), name: name.as_str() };
+            let Some(value) = old.open(&ring, position) else { continue };
             let times = [old.created_at, old.updated_at];
-            let sealed = Sealed::seal(ring.current(), place, &value, old.visibility, times).ok_or(SecretError::Random)?;
+            let sealed = SealedSecret::seal(ring.current(), position, &value, old.visibility, times).ok_or(SecretError::Random)?;
             tx.replace(&SECRETS, &row, &sealed);
             resealed += 1;
-            anew.insert(endpoint.clone());
+            again.insert(endpoint.clone());
         }
-        tx.answer(Page { last: last.filter(|_| full), resealed, anew })
+        tx.answer(Page { last: last.filter(|_| full), resealed, rewritten: again })
     }
 
     /// Removes keys that no record needs, after checking all records.
-    async fn finish(&self, resealed: u64) -> Result<Rotated, SecretError> {
+    async fn finish(&self, resealed: u64) -> Result<RotationReport, SecretError> {
         let _one = self.changing.lock().await;
         let before = self.ring.load_full();
         let current = before.current().id().to_owned();
@@ -125,6 +125,6 @@ impl Secrets {
         self.ring.store(Arc::new(before.without_unneeded(|id| used.contains(id))?));
         let (needed, retired) = before.old().map(str::to_owned).partition(|id| used.contains(id));
         tracing::info!(key.id = current, secrets = resealed, "the master key was rotated");
-        Ok(Rotated { key_id: current, resealed, unopened, retired, needed })
+        Ok(RotationReport { key_id: current, resealed, unopened, retired, needed })
     }
 }

@@ -12,7 +12,7 @@ use super::master::{Keyring, MasterKey};
 
 /// The place of a secret. It is authenticated with the value: a secret that is moved elsewhere cannot be decrypted.
 #[derive(Clone, Copy)]
-pub(super) struct Binding<'a> {
+pub(super) struct SealContext<'a> {
     pub(super) owner: &'a str,
     pub(super) endpoint: &'a str,
     pub(super) name: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct Binding<'a> {
 /// A stored secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Sealed {
+pub(crate) struct SealedSecret {
     pub(super) key_id: String,
     /// The owner of the tool when it was encrypted. A rotation uses this owner, a call uses the tool's current owner.
     pub(super) owner: String,
@@ -34,18 +34,24 @@ pub(crate) struct Sealed {
     pub(super) updated_at: Timestamp,
 }
 
-impl Sealed {
+impl SealedSecret {
     /// Encrypts `value` for `place`. Returns `None` without randomness.
-    pub(super) fn seal(key: &MasterKey, place: Binding<'_>, value: &str, visibility: Visibility, times: [Timestamp; 2]) -> Option<Self> {
+    pub(super) fn seal(
+        key: &MasterKey,
+        position: SealContext<'_>,
+        value: &str,
+        visibility: Visibility,
+        times: [Timestamp; 2],
+    ) -> Option<Self> {
         let mut nonce = [0; 12];
         getrandom::fill(&mut nonce).ok()?;
-        let aad = additional_data(key.id(), place, visibility);
+        let aad = additional_data(key.id(), position, visibility);
         let payload = Payload { msg: value.as_bytes(), aad: aad.as_bytes() };
-        let ciphertext = cipher(key, place).encrypt(&Nonce::from(nonce), payload).ok()?;
+        let ciphertext = cipher(key, position).encrypt(&Nonce::from(nonce), payload).ok()?;
         let [created_at, updated_at] = times;
         Some(Self {
             key_id: key.id().to_owned(),
-            owner: place.owner.to_owned(),
+            owner: position.owner.to_owned(),
             nonce: nonce.to_vec(),
             ciphertext,
             visibility,
@@ -60,24 +66,24 @@ impl Sealed {
     }
 
     /// Decrypts the value. Returns `None` if its key is missing or it was encrypted for another place.
-    pub(super) fn open(&self, ring: &Keyring, place: Binding<'_>) -> Option<Zeroizing<String>> {
+    pub(super) fn open(&self, ring: &Keyring, position: SealContext<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;
         let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
-        let aad = additional_data(&self.key_id, place, self.visibility);
+        let aad = additional_data(&self.key_id, position, self.visibility);
         let payload = Payload { msg: &self.ciphertext, aad: aad.as_bytes() };
-        let plain = cipher(key, place).decrypt(&Nonce::from(nonce), payload).ok()?;
+        let plain = cipher(key, position).decrypt(&Nonce::from(nonce), payload).ok()?;
         String::from_utf8(plain).ok().map(Zeroizing::new)
     }
 }
 
-fn cipher(key: &MasterKey, place: Binding<'_>) -> Aes256GcmSiv {
-    Aes256GcmSiv::new_from_slice(&*key.of_endpoint(place.owner, place.endpoint)).expect("a derived key has 32 bytes")
+fn cipher(key: &MasterKey, position: SealContext<'_>) -> Aes256GcmSiv {
+    Aes256GcmSiv::new_from_slice(&*key.of_endpoint(position.owner, position.endpoint)).expect("a derived key has 32 bytes")
 }
 
 /// Builds the authenticated data. None of its parts can contain `|`. It includes the visibility, so that someone who
 /// can write to the store cannot show a handler a value that it must not see.
-fn additional_data(key_id: &str, place: Binding<'_>, visibility: Visibility) -> String {
-    let Binding { owner, endpoint, name } = place;
+fn additional_data(key_id: &str, position: SealContext<'_>, visibility: Visibility) -> String {
+    let SealContext { owner, endpoint, name } = position;
     format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
 }
 

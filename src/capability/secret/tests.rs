@@ -52,15 +52,15 @@ async fn open(store: &Arc<FaultyStore<MemoryStore>>, ring: Keyring) -> Secrets {
     Secrets::open(store, Clock::default(), events, ring, 1 << 20).await.unwrap()
 }
 
-fn endpoint(owner: Owner) -> Holder {
-    Holder { id: EndpointId::generate(), owner, slug: "tool".parse().unwrap(), names: 32, value_bytes: 4_096 }
+fn endpoint(owner: Owner) -> SecretOwner {
+    SecretOwner { id: EndpointId::generate(), owner, slug: "tool".parse().unwrap(), names: 32, value_bytes: 4_096 }
 }
 
 fn name(text: &str) -> SecretName {
     text.parse().unwrap()
 }
 
-async fn value_of(secrets: &Secrets, endpoint: &Holder, name: &str) -> Option<String> {
+async fn value_of(secrets: &Secrets, endpoint: &SecretOwner, name: &str) -> Option<String> {
     let all = secrets.for_call(&endpoint.id, &endpoint.owner).await.unwrap();
     all.into_iter().find(|secret| secret.name == name).map(|secret| secret.value.to_string())
 }
@@ -130,7 +130,7 @@ async fn names_values_and_their_number_are_bounded() {
 }
 
 /// Copies a record from one place to another.
-async fn copy(host: &Host, from: (&Holder, &str), to: (&Holder, &str), change: impl Fn(&mut serde_json::Value)) {
+async fn copy(host: &Host, from: (&SecretOwner, &str), to: (&SecretOwner, &str), change: impl Fn(&mut serde_json::Value)) {
     let sealed = SECRETS.get(&*host.store, &key(&from.0.id, &name(from.1))).await.unwrap().unwrap();
     let mut record = serde_json::to_value(&sealed).unwrap();
     change(&mut record);
@@ -170,12 +170,12 @@ async fn a_record_moved_to_another_place_does_not_open() {
         |record| record["nonce"] = STANDARD.encode([7; 12]).into(),
         |record| record["ciphertext"] = STANDARD.encode([7; 60]).into(),
     ];
-    let kept = SECRETS.get(&*host.store, &key(&mine.id, &name("KEY"))).await.unwrap().unwrap();
+    let stored = SECRETS.get(&*host.store, &key(&mine.id, &name("KEY"))).await.unwrap().unwrap();
     for edit in edits {
         copy(&host, (&mine, "KEY"), (&mine, "KEY"), edit).await;
         host.restart().await;
         assert!(matches!(host.secrets.for_call(&mine.id, &mine.owner).await, Err(SecretError::Unopened)));
-        SECRETS.put(&key(&mine.id, &name("KEY")), &kept).commit(&*host.store, Durability::Durable).await.unwrap();
+        SECRETS.put(&key(&mine.id, &name("KEY")), &stored).commit(&*host.store, Durability::Durable).await.unwrap();
     }
     host.restart().await;
     assert_eq!(value_of(&host.secrets, &mine, "KEY").await.as_deref(), Some(VALUE));
@@ -193,13 +193,14 @@ fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
         let value: String = (0..length).map(|_| *random.choice(&['a', 'ß', '\0', '"', '🙂']).unwrap()).collect();
         let mut word = || *random.choice(&words).unwrap();
         let (here, there) =
-            (Binding { owner: word(), endpoint: word(), name: word() }, Binding { owner: word(), endpoint: word(), name: word() });
-        let sealed = Sealed::seal(ring.current(), here, &value, Visibility::Env, [Timestamp(1), Timestamp(2)]).unwrap();
-        let sealed = Sealed::of_bytes(&sealed.to_bytes()).unwrap();
+            (SealContext { owner: word(), endpoint: word(), name: word() }, SealContext { owner: word(), endpoint: word(), name: word() });
+        let sealed = SealedSecret::seal(ring.current(), here, &value, Visibility::Env, [Timestamp(1), Timestamp(2)]).unwrap();
+        let sealed = SealedSecret::of_bytes(&sealed.to_bytes()).unwrap();
         assert_eq!(sealed.open(&ring, here).as_deref(), Some(&value));
         let same = (here.owner, here.endpoint, here.name) == (there.owner, there.endpoint, there.name);
         // Parts of a real place never contain a bar.
-        let odd = [here, there].iter().any(|place| [place.owner, place.endpoint, place.name].iter().any(|part| part.contains('|')));
+        let odd =
+            [here, there].iter().any(|position| [position.owner, position.endpoint, position.name].iter().any(|part| part.contains('|')));
         assert!(same || odd || sealed.open(&ring, there).is_none());
         nonces.insert(serde_json::to_value(&sealed).unwrap()["nonce"].to_string());
     }
@@ -207,15 +208,15 @@ fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_deleted_endpoint_keeps_no_secret_and_its_neighbours_keep_theirs() {
+async fn a_deleted_endpoint_keeps_no_secret_and_its_neighbors_keep_theirs() {
     let host = Host::new().await;
-    let (gone, stays) = (endpoint(builder()), endpoint(builder()));
-    for tool in [&gone, &stays] {
+    let (removed, stays) = (endpoint(builder()), endpoint(builder()));
+    for tool in [&removed, &stays] {
         host.secrets.set(tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
     }
-    host.secrets.forget(&gone.id).await.unwrap();
-    host.secrets.forget(&gone.id).await.unwrap();
-    assert_eq!(host.secrets.list(&gone.id).await.unwrap(), []);
+    host.secrets.forget(&removed.id).await.unwrap();
+    host.secrets.forget(&removed.id).await.unwrap();
+    assert_eq!(host.secrets.list(&removed.id).await.unwrap(), []);
     assert_eq!(host.store.scan(Space::Secrets, KeyRange::all(), 10, Direction::Forward).await.unwrap().len(), 1);
     assert_eq!(value_of(&host.secrets, &stays, "KEY").await.as_deref(), Some(VALUE));
 }
@@ -265,12 +266,12 @@ fn the_key_file_is_made_once_and_refused_when_others_may_read_it() {
 #[test]
 fn what_a_crash_left_of_a_key_file_is_replaced_and_what_cannot_be_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, left) = (folder.path().join("master-key"), folder.path().join("master-key.new"));
-    std::fs::write(&left, "half a k").unwrap();
+    let (file, remaining) = (folder.path().join("master-key"), folder.path().join("master-key.new"));
+    std::fs::write(&remaining, "half a k").unwrap();
     Keyring::open(None, None, &file).unwrap();
-    assert!(file.exists() && !left.exists());
+    assert!(file.exists() && !remaining.exists());
     std::fs::remove_file(&file).unwrap();
-    std::fs::create_dir(&left).unwrap();
+    std::fs::create_dir(&remaining).unwrap();
     let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("there is no place for it") };
     assert_eq!(source.kind(), std::io::ErrorKind::IsADirectory);
 }
@@ -286,14 +287,14 @@ fn a_key_file_that_cannot_be_read_is_not_passed_over() {
 #[test]
 fn every_endpoint_of_every_owner_has_a_key_of_its_own_under_each_master_key() {
     let masters = [master::MasterKey::generate().unwrap(), master::MasterKey::generate().unwrap()];
-    let places = [("a", "x"), ("a", "y"), ("b", "x")];
-    let derived = || masters.iter().flat_map(|master| places.map(|(owner, endpoint)| *master.of_endpoint(owner, endpoint)));
-    assert_eq!(derived().collect::<std::collections::HashSet<_>>().len(), masters.len() * places.len());
+    let positions = [("a", "x"), ("a", "y"), ("b", "x")];
+    let derived = || masters.iter().flat_map(|master| positions.map(|(owner, endpoint)| *master.of_endpoint(owner, endpoint)));
+    assert_eq!(derived().collect::<std::collections::HashSet<_>>().len(), masters.len() * positions.len());
     assert!(derived().eq(derived()), "a key is the same whenever it is derived");
 }
 
 /// Creates tools with secrets on more than two pages.
-async fn many(host: &Host) -> Vec<Holder> {
+async fn many(host: &Host) -> Vec<SecretOwner> {
     let tools: Vec<_> = (0..15).map(|_| endpoint(builder())).collect();
     for tool in &tools {
         for n in 0..30 {
@@ -303,7 +304,7 @@ async fn many(host: &Host) -> Vec<Holder> {
     tools
 }
 
-async fn all_open(host: &Host, tools: &[Holder]) {
+async fn all_open(host: &Host, tools: &[SecretOwner]) {
     for tool in tools {
         let all = host.secrets.for_call(&tool.id, &tool.owner).await.unwrap();
         assert_eq!(all.len(), 30);
@@ -312,7 +313,7 @@ async fn all_open(host: &Host, tools: &[Holder]) {
 }
 
 #[tokio::test]
-async fn rotation_seals_everything_anew_and_lets_go_of_the_old_key() {
+async fn rotation_seals_everything_again_and_releases_the_old_key() {
     let mut host = Host::new().await;
     let tools = many(&host).await;
     let before = std::fs::read_to_string(host.file()).unwrap();

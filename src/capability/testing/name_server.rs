@@ -41,7 +41,7 @@ impl Zoned {
 pub struct NameServer {
     address: SocketAddr,
     /// The names queried, and the number of queries.
-    asked: watch::Receiver<(BTreeSet<String>, usize)>,
+    requested: watch::Receiver<(BTreeSet<String>, usize)>,
     /// Whether it also answers over TCP.
     truncates: bool,
 }
@@ -83,9 +83,9 @@ impl NameServer {
     }
 
     fn at(socket: UdpSocket, without: ResponseCode, zone: Zoned, asking: Asking, truncates: bool) -> Self {
-        let (address, asked) = (socket.local_addr().unwrap(), asking.subscribe());
+        let (address, request) = (socket.local_addr().unwrap(), asking.subscribe());
         tokio::spawn(serve(socket, without, zone, asking, truncates));
-        Self { address, asked, truncates }
+        Self { address, requested: request, truncates }
     }
 
     /// Returns a resolver that uses this server the way the host uses its own.
@@ -120,18 +120,18 @@ impl NameServer {
 
     /// Returns the number of different names queried that end with `end`.
     pub fn names(&self, end: &str) -> usize {
-        self.asked.borrow().0.iter().filter(|name| name.ends_with(end)).count()
+        self.requested.borrow().0.iter().filter(|name| name.ends_with(end)).count()
     }
 
     /// Returns the number of queries: one for each kind of address, and again if no answer came.
     pub fn questions(&self) -> usize {
-        self.asked.borrow().1
+        self.requested.borrow().1
     }
 
     /// Waits until `names` different names that end with `end` were queried.
     pub async fn was_asked(&self, names: usize, end: &str) {
-        let mut asked = self.asked.clone();
-        asked.wait_for(|(all, _)| all.iter().filter(|name| name.ends_with(end)).count() >= names).await.unwrap();
+        let mut request = self.requested.clone();
+        request.wait_for(|(all, _)| all.iter().filter(|name| name.ends_with(end)).count() >= names).await.unwrap();
     }
 }
 

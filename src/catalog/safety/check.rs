@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// An additional check of a value that matched a regex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Check {
+pub(super) enum ValueCheck {
     /// A card number with a known issuer and length, and a valid check digit.
     Luhn,
     /// An IBAN with the length of its country, and valid check digits.
@@ -43,7 +43,7 @@ impl Candidate<'_> {
     }
 }
 
-impl Check {
+impl ValueCheck {
     pub(super) fn passes(self, candidate: Candidate<'_>) -> bool {
         match self {
             Self::Luhn => is_card(candidate),
@@ -157,7 +157,7 @@ const JWT_HEADER: usize = 512;
 
 fn is_jwt(candidate: Candidate<'_>) -> bool {
     let digit = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'-' || **byte == b'_';
-    let part = |from: usize, most: usize| candidate.text[from.min(candidate.text.len())..].iter().take(most).take_while(digit).count();
+    let part = |from: usize, max: usize| candidate.text[from.min(candidate.text.len())..].iter().take(max).take_while(digit).count();
     let header = part(candidate.start, JWT_HEADER);
     let header_end = candidate.start + header;
     if candidate.text.get(header_end) != Some(&b'.') {
@@ -209,7 +209,7 @@ fn is_random(candidate: Candidate<'_>) -> bool {
     if PUBLIC_NAMES.split(' ').any(|public| name.ends_with(public)) || is_plain_identifier(value) {
         return false;
     }
-    longest_mixed(value) >= 12
+    max_mixed(value) >= 12
 }
 
 /// Returns whether a value is an address, a named hash, or a link, none of which is secret.
@@ -220,7 +220,7 @@ fn is_plain_identifier(value: &[u8]) -> bool {
 
 /// Returns the longest run of letters and digits that contains both, and alternates between them or
 /// between cases unlike words.
-fn longest_mixed(value: &[u8]) -> usize {
+fn max_mixed(value: &[u8]) -> usize {
     let run = |part: &[u8]| {
         let class = |byte: &u8| if byte.is_ascii_digit() { 0 } else { 1 + u8::from(byte.is_ascii_uppercase()) };
         let changes = part.windows(2).filter(|pair| class(&pair[0]) != class(&pair[1])).count();

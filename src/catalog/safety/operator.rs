@@ -160,9 +160,9 @@ impl Operator {
             let suffix = if severity == Severity::Block && prefix == "operator" { "-blocked" } else { "" };
             let id = format!("{prefix}.{}{suffix}", list.category);
             let rule = rules.iter().position(|rule| rule.id == id).unwrap_or_else(|| {
-                let whose = if prefix == "terms" { "the shipped list" } else { "this host's own list" };
+                let owner = if prefix == "terms" { "the shipped list" } else { "this host's own list" };
                 let description =
-                    format!("Words that offer or ask for what is illegal, category `{}` of {whose}; languages: ", list.category);
+                    format!("Words that offer or ask for what is illegal, category `{}` of {owner}; languages: ", list.category);
                 rules.push(TermRule { id, severity, description, languages: Vec::new() });
                 rules.len() - 1
             });
@@ -203,7 +203,7 @@ impl Operator {
         if text.len() * 3 < self.shortest {
             return Vec::new();
         }
-        let (folded, places) = folded(text);
+        let (folded, positions) = folded(text);
         if self.finder.find(&folded).is_none() {
             return Vec::new();
         }
@@ -212,14 +212,14 @@ impl Operator {
         for hit in self.finder.find_overlapping_iter(&folded) {
             let slot = &mut found[self.rule_of[hit.pattern().as_usize()]];
             if slot.is_none() && word_bounded(&folded, hit.start(), hit.end()) {
-                *slot = Some(places.original(hit.start())..places.original(hit.end()));
+                *slot = Some(positions.original(hit.start())..positions.original(hit.end()));
                 missing -= 1;
                 if missing == 0 {
                     break;
                 }
             }
         }
-        self.rules.iter().zip(found).filter_map(|(rule, place)| Some((rule, place?))).collect()
+        self.rules.iter().zip(found).filter_map(|(rule, position)| Some((rule, position?))).collect()
     }
 }
 
@@ -254,13 +254,13 @@ impl Places {
 /// Folds case, and turns runs of white space, hyphens and underscores into one space.
 fn folded(text: &str) -> (String, Places) {
     let mut folded = String::with_capacity(text.len());
-    let mut places = Places::default();
+    let mut positions = Places::default();
     let mut drift = 0isize;
     for (at, char) in text.char_indices() {
         let now = at as isize - folded.len() as isize;
         if now != drift {
             drift = now;
-            places.drifts.push((folded.len(), at));
+            positions.drifts.push((folded.len(), at));
         }
         if char.is_whitespace() || char == '-' || char == '_' {
             if !folded.ends_with(' ') {
@@ -270,7 +270,7 @@ fn folded(text: &str) -> (String, Places) {
             folded.extend(char.to_lowercase());
         }
     }
-    (folded, places)
+    (folded, positions)
 }
 
 /// Returns the SHA-256 in hex, as in hash lists.

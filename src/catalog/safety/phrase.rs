@@ -67,8 +67,8 @@ fn is_phrase(words: &[(u16, usize, usize)]) -> bool {
     let mut bits = [0u8; 33];
     for (index, (word, _, _)) in words.iter().enumerate() {
         for bit in 0..11 {
-            let place = index * 11 + bit;
-            bits[place / 8] |= (u8::from(word >> (10 - bit) & 1 == 1)) << (7 - place % 8);
+            let position = index * 11 + bit;
+            bits[position / 8] |= (u8::from(word >> (10 - bit) & 1 == 1)) << (7 - position % 8);
         }
     }
     let checksum_bits = words.len() / 3;

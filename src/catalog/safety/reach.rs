@@ -11,7 +11,7 @@ const PARAMETER_TOKENS: usize = 256;
 
 /// A use of a member of `ctx`, or of `console`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct ContextMember {
     /// The name in the source.
     pub name: &'static str,
     /// The capability that it needs.
@@ -28,15 +28,15 @@ const GLOBAL: [&str; 2] = ["globalThis", "self"];
 
 /// Returns the uses in `source`, in order of their first occurrence.
 #[must_use]
-pub fn reaches(source: &str) -> Vec<Reach> {
+pub fn reaches(source: &str) -> Vec<ContextMember> {
     let code = Code { source, tokens: tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect() };
     let context = code.context();
-    let mut found: Vec<Reach> = Vec::new();
+    let mut found: Vec<ContextMember> = Vec::new();
     for at in 0..code.tokens.len() {
         let Some((name, capability)) = code.reach(at, &context) else { continue };
         if found.iter().all(|reach| reach.name != name) {
             let line = source[..code.tokens[at].start].matches('\n').count() + 1;
-            found.push(Reach { name, capability, line });
+            found.push(ContextMember { name, capability, line });
         }
     }
     found
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn members_of_the_second_parameter_are_found_with_their_line() {
-        for (source, wanted) in [
+        for (source, requested) in [
             ("export default (req, ctx) => ctx.kv.get('a');", vec![("kv", 1)]),
             (
                 "export default async function (req, ctx) {\n  ctx.log.info('a');\n  ctx.log('b'); await ctx?.files.list();\n}",
@@ -221,7 +221,7 @@ mod tests {
             ("export default () => { self?.console?.error(1); };", vec![("console", 1)]),
             ("const { log } = console; export default () => log(1);", vec![("console", 1)]),
         ] {
-            assert_eq!(found(source), wanted, "{source}");
+            assert_eq!(found(source), requested, "{source}");
         }
     }
 
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn time_is_linear_in_the_source() {
         let long = format!("export default (req, ctx) => [{}];", "{kv,".repeat(100_000));
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         assert_eq!(reaches(&long), []);
-        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
     }
 }

@@ -5,7 +5,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 use tollhouse_tool::finding::Severity;
 
-use super::check::Check;
+use super::check::ValueCheck;
 
 /// Version of the built-in rules, terms and detectors. Endpoints record the version of their scan.
 /// It must change with any of them: a test compares a hash of the tables.
@@ -68,7 +68,7 @@ pub(super) struct Row {
     pub(super) regex: Option<String>,
     /// Minimum Shannon entropy of the value, in bits per byte.
     pub(super) entropy: Option<f64>,
-    pub(super) check: Option<Check>,
+    pub(super) check: Option<ValueCheck>,
     /// Texts in lowercase that mark a value as a placeholder.
     #[serde(default)]
     pub(super) allow: Vec<String>,
@@ -126,8 +126,8 @@ impl Rules {
         let finder =
             AhoCorasick::builder().ascii_case_insensitive(true).build(keywords).expect("keywords are far below the finder's limits");
         assert!(rows.len() <= RowSet::BITS as usize, "a bit for each row");
-        let set = |wanted: &dyn Fn(&Row) -> bool| {
-            rows.iter().enumerate().filter(|(_, row)| wanted(row)).fold(0, |set, (index, _)| set | 1 << index)
+        let set = |requested: &dyn Fn(&Row) -> bool| {
+            rows.iter().enumerate().filter(|(_, row)| requested(row)).fold(0, |set, (index, _)| set | 1 << index)
         };
         let always = set(&|row| row.regex.is_some() && row.keywords.is_empty());
         let of_scope = std::array::from_fn(|scope| set(&|row| row.scope as usize == scope));
@@ -151,12 +151,12 @@ impl Rules {
     /// Returns the rows of `scopes` with a regex that may match in `text`.
     pub(super) fn candidates(&self, text: &[u8], scopes: &[Scope]) -> impl Iterator<Item = &Row> {
         let hits = self.finder.find_overlapping_iter(text).map(|hit| self.row_of[hit.pattern().as_usize()]);
-        let wanted = hits.fold(self.always, |wanted, row| wanted | 1 << row);
+        let requested = hits.fold(self.always, |requested, row| requested | 1 << row);
         let in_scope = scopes.iter().fold(0, |rows, scope| rows | self.of_scope[*scope as usize]);
-        let mut left = wanted & in_scope;
+        let mut remaining = requested & in_scope;
         std::iter::from_fn(move || {
-            let row = (left != 0).then(|| left.trailing_zeros())?;
-            left &= left - 1;
+            let row = (remaining != 0).then(|| remaining.trailing_zeros())?;
+            remaining &= remaining - 1;
             Some(&self.rows[row as usize])
         })
     }

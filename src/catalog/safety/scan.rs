@@ -143,20 +143,20 @@ impl<'r> Scan<'r> {
     fn source(&mut self, source: &str) {
         const FIELD: &str = "/handler/source";
         let lines = Lines::new(source);
-        let (place, code) = (Origin::Source(&lines), Code::new(source));
+        let (position, code) = (Origin::Source(&lines), Code::new(source));
         if self.operator.knows_hashes() && self.operator.knows(source.as_bytes()) {
             self.report(HASH_RULE, Severity::Block, FIELD, "", 0, Origin::Nowhere);
         }
-        self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], place, "");
-        self.patterns(FIELD, &code.without_comments(), &[Scope::Code], place, "");
-        self.phrase(FIELD, source.as_bytes(), place);
-        self.characters(FIELD, source, place);
+        self.patterns(FIELD, source.as_bytes(), &[Scope::Everywhere], position, "");
+        self.patterns(FIELD, &code.without_comments(), &[Scope::Code], position, "");
+        self.phrase(FIELD, source.as_bytes(), position);
+        self.characters(FIELD, source, position);
         let comments = code.comments();
         let all = comments.iter().map(|(_, text)| text.to_ascii_lowercase()).collect::<Vec<_>>().join("\n");
         for (start, text) in comments {
             self.patterns(FIELD, text.as_bytes(), &[Scope::Comments], Origin::At(&lines, start), &all);
         }
-        code.detect(&mut |rule, start, end| self.report_row(rule, FIELD, &source[start..end], start, place));
+        code.detect(&mut |rule, start, end| self.report_row(rule, FIELD, &source[start..end], start, position));
         let mut encoded = 0;
         for literal in code.literals() {
             encoded += self.literal(FIELD, &literal, &lines);
@@ -168,51 +168,51 @@ impl<'r> Scan<'r> {
 
     /// Scans a literal. Returns how many of its characters are base64 or hex.
     fn literal(&mut self, field: &str, literal: &Literal<'_>, lines: &Lines<'_>) -> usize {
-        let (text, place) = (&*literal.text, Origin::At(lines, literal.start));
+        let (text, position) = (&*literal.text, Origin::At(lines, literal.start));
         if text.len() < SHORTEST {
-            self.hash(field, text.as_bytes(), place);
+            self.hash(field, text.as_bytes(), position);
             return 0;
         }
         if literal.verbatim {
-            self.patterns(field, text.as_bytes(), &[Scope::Strings], place, "");
+            self.patterns(field, text.as_bytes(), &[Scope::Strings], position, "");
         } else {
-            self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], place, "");
-            self.phrase(field, text.as_bytes(), place);
+            self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], position, "");
+            self.phrase(field, text.as_bytes(), position);
         }
-        self.terms(field, text, place);
-        self.value(field, text, place)
+        self.terms(field, text, position);
+        self.value(field, text, position)
     }
 
     /// Checks a string's hash and its decoded content. Returns how many characters are base64 or
     /// hex.
-    fn value(&mut self, field: &str, text: &str, place: Origin<'_>) -> usize {
-        self.hash(field, text.as_bytes(), place);
+    fn value(&mut self, field: &str, text: &str, position: Origin<'_>) -> usize {
+        self.hash(field, text.as_bytes(), position);
         if let Some(decoded) = decode::percent(text) {
-            self.decoded(field, &decoded, place);
+            self.decoded(field, &decoded, position);
         }
         let Some(bytes) = decode::block(text) else { return 0 };
         if text.len() > LARGE_LITERAL {
-            self.report_row("encoded.large-literal", field, text, 0, place);
+            self.report_row("encoded.large-literal", field, text, 0, position);
         }
         if bytes.starts_with(b"\0asm") {
-            self.report_row("encoded.wasm", field, text, 0, place);
+            self.report_row("encoded.wasm", field, text, 0, position);
         }
-        self.hash(field, &bytes, place);
+        self.hash(field, &bytes, position);
         if let Some(decoded) = decode::as_text(bytes) {
-            self.decoded(field, &decoded, place);
+            self.decoded(field, &decoded, position);
         }
         if text.len() >= ENCODED_LITERAL { text.len() } else { 0 }
     }
 
-    fn decoded(&mut self, field: &str, text: &str, place: Origin<'_>) {
+    fn decoded(&mut self, field: &str, text: &str, position: Origin<'_>) {
         // Positions in decoded text are not positions in the source.
-        let place = match place {
+        let position = match position {
             Origin::Source(lines) => Origin::At(lines, 0),
             other => other,
         };
-        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], place, "");
-        self.phrase(field, text.as_bytes(), place);
-        self.terms(field, text, place);
+        self.patterns(field, text.as_bytes(), &[Scope::Everywhere, Scope::Strings, Scope::Code], position, "");
+        self.phrase(field, text.as_bytes(), position);
+        self.terms(field, text, position);
     }
 
     fn document(&mut self, field: &str, value: &Value) {
@@ -250,7 +250,7 @@ impl<'r> Scan<'r> {
 
     /// Applies the rows with a regex for one of `scopes`. `context` is searched for a row's
     /// `unless`.
-    fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], place: Origin<'_>, context: &str) {
+    fn patterns(&mut self, field: &str, text: &[u8], scopes: &[Scope], position: Origin<'_>, context: &str) {
         let rules = self.rules;
         for row in rules.candidates(text, scopes) {
             let Some(regex) = row.regex() else { continue };
@@ -261,7 +261,7 @@ impl<'r> Scan<'r> {
                 let Some(whole) = captures.get(0) else { continue };
                 let value = captures.get(1).unwrap_or(whole);
                 let candidate = Candidate { text, begins: whole.start(), start: value.start(), end: value.end() };
-                if !is_meant(row, candidate) {
+                if !is_intended(row, candidate) {
                     continue;
                 }
                 if row.review_above.is_some() {
@@ -270,7 +270,7 @@ impl<'r> Scan<'r> {
                     continue;
                 }
                 let value = String::from_utf8_lossy(candidate.value()).into_owned();
-                self.report(&row.id, row.severity, field, &value, candidate.start, place);
+                self.report(&row.id, row.severity, field, &value, candidate.start, position);
                 if self.findings.enough(&row.id, field) {
                     break;
                 }
@@ -278,32 +278,32 @@ impl<'r> Scan<'r> {
         }
     }
 
-    fn phrase(&mut self, field: &str, text: &[u8], place: Origin<'_>) {
+    fn phrase(&mut self, field: &str, text: &[u8], position: Origin<'_>) {
         if let Some(found) = seed_phrase(text) {
             let words = String::from_utf8_lossy(&text[found.clone()]).into_owned();
-            self.report_row("secret.seed-phrase", field, &words, found.start, place);
+            self.report_row("secret.seed-phrase", field, &words, found.start, position);
         }
     }
 
-    fn terms(&mut self, field: &str, text: &str, place: Origin<'_>) {
+    fn terms(&mut self, field: &str, text: &str, position: Origin<'_>) {
         for (rule, found) in self.operator.terms(text) {
             let term = text.get(found.clone()).unwrap_or_default();
-            self.report(&rule.id, rule.severity, field, term, found.start, place);
+            self.report(&rule.id, rule.severity, field, term, found.start, position);
         }
     }
 
-    fn characters(&mut self, field: &str, text: &str, place: Origin<'_>) {
+    fn characters(&mut self, field: &str, text: &str, position: Origin<'_>) {
         if let Some((at, _)) = text.char_indices().find(|(_, char)| unicode::is_bidi_control(*char)) {
-            self.report_row("unicode.bidi", field, "", at, place);
+            self.report_row("unicode.bidi", field, "", at, position);
         }
         if let Some(at) = unicode::hidden(text) {
-            self.report_row("unicode.zero-width", field, "", at, place);
+            self.report_row("unicode.zero-width", field, "", at, position);
         }
     }
 
-    fn hash(&mut self, field: &str, bytes: &[u8], place: Origin<'_>) {
+    fn hash(&mut self, field: &str, bytes: &[u8], position: Origin<'_>) {
         if self.operator.knows_hashes() && self.operator.knows(bytes) {
-            self.report(HASH_RULE, Severity::Block, field, "", 0, place);
+            self.report(HASH_RULE, Severity::Block, field, "", 0, position);
         }
     }
 
@@ -320,17 +320,17 @@ impl<'r> Scan<'r> {
         }
     }
 
-    fn report_row(&mut self, rule: &str, field: &str, value: &str, at: usize, place: Origin<'_>) {
-        self.report(rule, self.rules.row(rule).severity, field, value, at, place);
+    fn report_row(&mut self, rule: &str, field: &str, value: &str, at: usize, position: Origin<'_>) {
+        self.report(rule, self.rules.row(rule).severity, field, value, at, position);
     }
 
-    fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, place: Origin<'_>) {
-        let place = match place {
+    fn report(&mut self, rule: &str, severity: Severity, field: &str, value: &str, at: usize, position: Origin<'_>) {
+        let position = match position {
             Origin::Source(lines) => Some((lines, lines.line(at), at)),
             Origin::At(lines, start) => Some((lines, lines.line(start), start)),
             Origin::Nowhere => None,
         };
-        let line = place.map(|(_, line, _)| line);
+        let line = position.map(|(_, line, _)| line);
         if self.findings.enough(rule, field) || self.findings.has(rule, field, line) {
             return;
         }
@@ -339,7 +339,7 @@ impl<'r> Scan<'r> {
             severity,
             field: field.to_owned(),
             line,
-            column: place.map(|(lines, line, at)| lines.column(line, at)),
+            column: position.map(|(lines, line, at)| lines.column(line, at)),
             excerpt: (!value.is_empty()).then(|| redacted(value)),
         });
     }
@@ -355,7 +355,7 @@ fn member(pointer: &str, name: &str) -> String {
 
 /// Returns whether a match is genuine: entropy and structure are right, and it is not a
 /// placeholder.
-fn is_meant(row: &Row, candidate: Candidate<'_>) -> bool {
+fn is_intended(row: &Row, candidate: Candidate<'_>) -> bool {
     let value = candidate.value();
     if row.entropy.is_some_and(|least| entropy(value) < least) || row.check.is_some_and(|check| !check.passes(candidate)) {
         return false;

@@ -162,14 +162,14 @@ fn an_operators_hashes_and_terms_are_found() {
 
 #[test]
 fn lists_that_are_none_are_refused() {
-    let why = |hashes: Option<&str>, terms: Option<&str>| OperatorLists::parse(hashes, terms).unwrap_err().to_string();
-    assert!(why(Some("# fine\nabc"), None).contains("line 2"));
-    assert!(why(None, Some("[[list]]\ncategory = 1")).contains("term list"));
+    let reason = |hashes: Option<&str>, terms: Option<&str>| OperatorLists::parse(hashes, terms).unwrap_err().to_string();
+    assert!(reason(Some("# fine\nabc"), None).contains("line 2"));
+    assert!(reason(None, Some("[[list]]\ncategory = 1")).contains("term list"));
     let list = |category: &str, term: &str| {
         format!("[[list]]\ncategory = \"{category}\"\nlanguage = \"en\"\nseverity = \"review\"\nterms = [\"{term}\"]")
     };
-    assert!(why(None, Some(&list("A B", "x"))).contains("`A B`"));
-    assert!(why(None, Some(&list("a", " - "))).contains("letters or digits"));
+    assert!(reason(None, Some(&list("A B", "x"))).contains("`A B`"));
+    assert!(reason(None, Some(&list("a", " - "))).contains("letters or digits"));
 }
 
 /// The built-in tools, as if builders had uploaded them.
@@ -245,9 +245,9 @@ fn hostile() -> Vec<(&'static str, String)> {
 fn hostile_sources_are_scanned_in_linear_time() {
     let scanner = scanner();
     for (name, source) in hostile() {
-        let begun = Instant::now();
+        let started = Instant::now();
         let _ = scanner.scan(&Upload { source: Some(&source), ..Upload::default() });
-        assert!(begun.elapsed().as_millis() < 4_000, "{name}: {:?}", begun.elapsed());
+        assert!(started.elapsed().as_millis() < 4_000, "{name}: {:?}", started.elapsed());
     }
 }
 
@@ -259,9 +259,9 @@ fn a_hostile_document_is_scanned_in_linear_time() {
     let members = json!({ long.as_str(): vec!["http://45.77.12.9/"; 20_000] });
     let many: Vec<_> = (0..20_000).map(|_| format!("http://45.77.12.9/{}", aws_key())).collect();
     for value in [members, json!(many)] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let report = scanner.scan(&Upload { response: Some(&value), ..Upload::default() });
-        assert!(begun.elapsed().as_millis() < 8_000, "{:?}", begun.elapsed());
+        assert!(started.elapsed().as_millis() < 8_000, "{:?}", started.elapsed());
         assert!(report.findings.len() <= 60 && json!(report).to_string().len() < 20_000);
     }
 }
@@ -270,15 +270,15 @@ fn a_hostile_document_is_scanned_in_linear_time() {
 #[ignore = "prints times; run it in release"]
 #[allow(clippy::print_stdout, reason = "figures are what it is for")]
 fn scan_times() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let scanner = scanner();
-    println!("{:>9.2?}  to make the scanner", begun.elapsed());
+    println!("{:>9.2?}  to make the scanner", started.elapsed());
     for (name, source) in hostile() {
         let upload = Upload { source: Some(&source), ..Upload::default() };
         let times = (0..5).map(|_| {
-            let begun = Instant::now();
+            let started = Instant::now();
             let _ = scanner.scan(&upload);
-            begun.elapsed()
+            started.elapsed()
         });
         println!("{:>9.2?}  {name}", times.min().unwrap());
     }

@@ -23,7 +23,7 @@ pub(super) fn hidden(text: &str) -> Option<usize> {
         let useful = |other: Option<char>| other.is_some_and(|other| !other.is_ascii() && !is_invisible(other));
         let fine = match char {
             '\u{1F3F4}' => {
-                tags_left = LONGEST_FLAG;
+                tags_left = MAX_FLAG;
                 true
             }
             '\u{E0000}'..='\u{E007F}' => {
@@ -45,7 +45,7 @@ pub(super) fn hidden(text: &str) -> Option<usize> {
 }
 
 /// Tag characters of the longest flag: six for its region, one for its end.
-const LONGEST_FLAG: i32 = 7;
+const MAX_FLAG: i32 = 7;
 
 /// Returns the Latin letter that looks the same as a letter of another script or form.
 fn latin_twin(char: char) -> Option<char> {
@@ -64,10 +64,10 @@ fn latin_twin(char: char) -> Option<char> {
         0xFF41..=0xFF5A => shifted(0xFF41, 'a'),
         // Mathematical letters: thirteen alphabets of 52.
         0x1D400..=0x1D6A3 => {
-            let place = (code - 0x1D400) % 52;
-            if place < 26 { char::from_u32(u32::from('A') + place) } else { char::from_u32(u32::from('a') + place - 26) }
+            let position = (code - 0x1D400) % 52;
+            if position < 26 { char::from_u32(u32::from('A') + position) } else { char::from_u32(u32::from('a') + position - 26) }
         }
-        _ => table.iter().find_map(|(from, to)| from.chars().position(|twin| twin == char).and_then(|place| to.chars().nth(place))),
+        _ => table.iter().find_map(|(from, to)| from.chars().position(|twin| twin == char).and_then(|position| to.chars().nth(position))),
     }
 }
 

@@ -22,11 +22,11 @@ pub(crate) struct Tool {
 }
 
 /// A question, and the slug of the intended tool.
-pub(crate) struct Asked {
+pub(crate) struct SampleQuery {
     pub(crate) words: String,
-    pub(crate) wanted: String,
+    pub(crate) requested: String,
     /// Whether its family was used to choose the weights.
-    pub(crate) looked_at: bool,
+    pub(crate) in_sample: bool,
 }
 
 /// The whole fixture.
@@ -34,9 +34,9 @@ pub(crate) struct Asked {
 pub(crate) struct Corpus {
     pub(crate) tools: Vec<Tool>,
     /// Natural questions.
-    pub(crate) questions: Vec<Asked>,
+    pub(crate) questions: Vec<SampleQuery>,
     /// Keywords of people who know the tool.
-    pub(crate) keywords: Vec<Asked>,
+    pub(crate) keywords: Vec<SampleQuery>,
 }
 
 /// The audience of a tool: suffix of its slug, and words for its title and description.
@@ -50,12 +50,12 @@ impl FromStr for Corpus {
         let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let settings: Vec<_> = lines().filter_map(|line| line.strip_prefix("= ")).map(fields).collect();
         let mut corpus = Self::default();
-        for (place, line) in lines().filter(|line| !line.starts_with("= ")).enumerate() {
+        for (position, line) in lines().filter(|line| !line.starts_with("= ")).enumerate() {
             let family: [String; 7] = fields(line).try_into().map_err(|_| format!("not seven fields: {line}"))?;
             for turn in 0..SETTINGS {
-                let setting = &settings[(place + turn * STEP) % settings.len()];
+                let setting = &settings[(position + turn * STEP) % settings.len()];
                 let [slug, title, described] = setting.as_slice() else { return Err(format!("not three fields: {setting:?}")) };
-                corpus.add(&family, [slug, title, described], place, turn);
+                corpus.add(&family, [slug, title, described], position, turn);
             }
         }
         Ok(corpus)
@@ -63,24 +63,25 @@ impl FromStr for Corpus {
 }
 
 impl Corpus {
-    fn add(&mut self, family: &[String; 7], setting: Setting<'_>, place: usize, turn: usize) {
+    fn add(&mut self, family: &[String; 7], setting: Setting<'_>, position: usize, turn: usize) {
         let [slug, title, tags, description, question, oblique, keywords] = family;
         let [setting_slug, setting_title, setting_described] = setting;
-        let wanted = format!("{slug}-{setting_slug}");
+        let requested = format!("{slug}-{setting_slug}");
         // Each question once, in a different setting for each family.
-        if turn == place % SETTINGS {
-            let asked = |words: &str| Asked { words: words.to_owned(), wanted: wanted.clone(), looked_at: place.is_multiple_of(2) };
-            self.questions.push(asked(question));
-            if place.is_multiple_of(OBLIQUE) {
-                self.questions.push(asked(oblique));
+        if turn == position % SETTINGS {
+            let request =
+                |words: &str| SampleQuery { words: words.to_owned(), requested: requested.clone(), in_sample: position.is_multiple_of(2) };
+            self.questions.push(request(question));
+            if position.is_multiple_of(OBLIQUE) {
+                self.questions.push(request(oblique));
             }
-            self.keywords.push(asked(keywords));
+            self.keywords.push(request(keywords));
         }
         self.tools.push(Tool {
             title: format!("{title} {setting_title}"),
             tags: tags.split(',').map(|tag| tag.trim().to_owned()).collect(),
             description: format!("{} It works {setting_described}.", description),
-            slug: wanted,
+            slug: requested,
         });
     }
 }

@@ -8,15 +8,15 @@ use imbl::Vector;
 
 use super::{
     Index, Item, Slot,
-    joined::{RECENT, alike, joined, leave_out},
-    recent::Recent,
+    recent::RecentIndex,
     segment::Segment,
+    segments::{RECENT, alike, joined, leave_out},
 };
 
 /// Inputs of a merge.
 pub struct Merge<T> {
     items: Vector<Option<T>>,
-    recent: Recent,
+    recent: RecentIndex,
     segments: Vec<Arc<Segment>>,
     retired: Vector<Slot>,
     /// Whether it includes everything.
@@ -27,7 +27,7 @@ pub struct Merge<T> {
 pub struct Merged {
     segment: Segment,
     /// Inputs of the merge.
-    recent: Recent,
+    recent: RecentIndex,
     segments: Vec<Arc<Segment>>,
     retired: Vector<Slot>,
     whole: bool,
@@ -52,7 +52,7 @@ impl<T: Item> Index<T> {
     /// everything if half of the texts in segments were removed, else of segments of similar size.
     #[must_use]
     pub fn due(&self) -> Option<Merge<T>> {
-        let merge = |recent: &Recent, segments| Merge {
+        let merge = |recent: &RecentIndex, segments| Merge {
             items: self.items.clone(),
             recent: recent.clone(),
             segments,
@@ -65,7 +65,7 @@ impl<T: Item> Index<T> {
         if self.recent.len() >= RECENT || self.retired.len() >= RECENT {
             return Some(merge(&self.recent, Vec::new()));
         }
-        Some(merge(&Recent::default(), alike(&self.segments)?))
+        Some(merge(&RecentIndex::default(), alike(&self.segments)?))
     }
 
     /// Replaces the inputs of a merge with its result.

@@ -5,29 +5,29 @@ use std::{ops::Bound, sync::Arc};
 use imbl::OrdMap;
 
 use super::{
-    segment::{Place, Places},
+    segment::{Occurrence, Postings},
     text::{Slot, Text, length, weighed},
 };
 
 /// An immutable value with cheap clones, like the index.
 #[derive(Clone, Default)]
-pub(super) struct Recent {
+pub(super) struct RecentIndex {
     /// Postings of each stem.
-    stems: OrdMap<Arc<str>, Arc<Vec<Place>>>,
-    texts: OrdMap<Slot, Known>,
+    stems: OrdMap<Arc<str>, Arc<Vec<Occurrence>>>,
+    texts: OrdMap<Slot, IndexedText>,
     /// Sum of all lengths.
     length: u64,
 }
 
 /// A text.
 #[derive(Clone)]
-struct Known {
+struct IndexedText {
     /// Its stems, without duplicates.
     stems: Arc<[Arc<str>]>,
     length: u16,
 }
 
-impl Recent {
+impl RecentIndex {
     /// Adds a text in an unused slot.
     pub(super) fn put(&mut self, slot: Slot, text: &Text<'_>) {
         let weighed = weighed(text);
@@ -35,14 +35,14 @@ impl Recent {
         let mut stems = Vec::with_capacity(weighed.len());
         for (stem, weight) in weighed {
             let stem = self.stems.get_key_value(stem.as_str()).map_or_else(|| stem.into(), |(known, _)| Arc::clone(known));
-            let place = Place { slot, weight, length };
+            let position = Occurrence { slot, weight, length };
             match self.stems.get_mut(&stem) {
-                Some(places) => Arc::make_mut(places).push(place),
-                None => _ = self.stems.insert(Arc::clone(&stem), Arc::new(vec![place])),
+                Some(positions) => Arc::make_mut(positions).push(position),
+                None => _ = self.stems.insert(Arc::clone(&stem), Arc::new(vec![position])),
             }
             stems.push(stem);
         }
-        self.texts.insert(slot, Known { stems: stems.into(), length });
+        self.texts.insert(slot, IndexedText { stems: stems.into(), length });
         self.length += u64::from(length);
     }
 
@@ -51,7 +51,7 @@ impl Recent {
         let Some(known) = self.texts.remove(&slot) else { return false };
         for stem in &*known.stems {
             match self.stems.get_mut(stem) {
-                Some(places) if places.len() > 1 => Arc::make_mut(places).retain(|place| place.slot != slot),
+                Some(positions) if positions.len() > 1 => Arc::make_mut(positions).retain(|position| position.slot != slot),
                 _ => _ = self.stems.remove(stem),
             }
         }
@@ -80,8 +80,8 @@ impl Recent {
     }
 
     /// Iterates over all stems in order, with their postings.
-    pub(super) fn stems(&self) -> impl Iterator<Item = (&str, &[Place])> {
-        self.stems.iter().map(|(stem, places)| (&**stem, places.as_slice()))
+    pub(super) fn stems(&self) -> impl Iterator<Item = (&str, &[Occurrence])> {
+        self.stems.iter().map(|(stem, positions)| (&**stem, positions.as_slice()))
     }
 
     /// Returns the length of a text.
@@ -89,8 +89,8 @@ impl Recent {
         self.texts.get(&slot).map_or(0, |known| known.length)
     }
 
-    pub(super) fn find(&self, stem: &str) -> Option<Places<'_>> {
-        self.stems.get(stem).map(|places| Places::Recent(places))
+    pub(super) fn find(&self, stem: &str) -> Option<Postings<'_>> {
+        self.stems.get(stem).map(|positions| Postings::Recent(positions))
     }
 
     /// Iterates over the stems with a prefix, in order.

@@ -7,7 +7,7 @@ use super::text::{Slot, Text, length, weighed};
 
 /// A posting: a stem in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Occurrence {
     pub(super) slot: Slot,
     /// Sum of the field weights of all occurrences.
     pub(super) weight: u16,
@@ -28,30 +28,30 @@ pub struct Segment {
     place_ends: Box<[u32]>,
     /// For each stem the number of postings. For each posting the difference to the previous text's
     /// number, and the weight.
-    places: Box<[u8]>,
+    positions: Box<[u8]>,
     /// Sum of all lengths.
     length: u64,
 }
 
 /// Postings of a stem in one part of an index.
-pub(super) enum Places<'i> {
+pub(super) enum Postings<'i> {
     /// In the recent texts.
-    Recent(&'i [Place]),
+    Recent(&'i [Occurrence]),
     /// In a segment: their number, and their bytes.
     Packed(&'i Segment, usize, &'i [u8]),
 }
 
-impl Places<'_> {
+impl Postings<'_> {
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Recent(places) => places.len(),
+            Self::Recent(positions) => positions.len(),
             Self::Packed(_, count, _) => *count,
         }
     }
 
-    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Place> + '_> {
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Occurrence> + '_> {
         match self {
-            Self::Recent(places) => Box::new(places.iter().copied()),
+            Self::Recent(positions) => Box::new(positions.iter().copied()),
             Self::Packed(segment, _, bytes) => Box::new(numbered(bytes).map(|(number, weight)| segment.place(number, weight))),
         }
     }
@@ -101,7 +101,7 @@ impl Segment {
         }
         let mut stems: Vec<_> = stems.into_iter().collect();
         stems.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        stems.iter().for_each(|(stem, places)| packed.stem(stem, places));
+        stems.iter().for_each(|(stem, positions)| packed.stem(stem, positions));
         packed.done()
     }
 
@@ -132,11 +132,11 @@ impl Segment {
         (0..self.ends.len()).map(|number| (self.stem(number), numbered(self.packed(number).1)))
     }
 
-    pub(super) fn find(&self, stem: &str) -> Option<Places<'_>> {
+    pub(super) fn find(&self, stem: &str) -> Option<Postings<'_>> {
         let number = self.first_from(stem);
         (number < self.ends.len() && self.stem(number) == stem).then(|| {
             let (count, bytes) = self.packed(number);
-            Places::Packed(self, count, bytes)
+            Postings::Packed(self, count, bytes)
         })
     }
 
@@ -161,12 +161,12 @@ impl Segment {
 
     /// Returns the number of postings of a stem, and their bytes.
     fn packed(&self, number: usize) -> (usize, &[u8]) {
-        let mut bytes = &self.places[range(&self.place_ends, number)];
+        let mut bytes = &self.positions[range(&self.place_ends, number)];
         (take(&mut bytes).unwrap_or_default() as usize, bytes)
     }
 
-    fn place(&self, number: usize, weight: u16) -> Place {
-        Place { slot: self.slots[number], weight, length: self.lengths[number] }
+    fn place(&self, number: usize, weight: u16) -> Occurrence {
+        Occurrence { slot: self.slots[number], weight, length: self.lengths[number] }
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) struct Packer {
     stems: String,
     ends: Vec<u32>,
     place_ends: Vec<u32>,
-    places: Vec<u8>,
+    positions: Vec<u8>,
 }
 
 impl Packer {
@@ -195,7 +195,7 @@ impl Packer {
             slots: Vec::with_capacity(texts),
             lengths: Vec::with_capacity(texts),
             // In a joined segment, differences may need a few more bytes.
-            places: Vec::with_capacity(sum(|segment| segment.places.len() + segment.ends.len())),
+            positions: Vec::with_capacity(sum(|segment| segment.positions.len() + segment.ends.len())),
             ..Self::default()
         }
     }
@@ -208,29 +208,29 @@ impl Packer {
     }
 
     /// Adds a stem, which must come after all before, with text numbers in order and weights.
-    pub(super) fn stem(&mut self, stem: &str, places: &[(u32, u16)]) {
+    pub(super) fn stem(&mut self, stem: &str, positions: &[(u32, u16)]) {
         self.stems.push_str(stem);
         self.ends.push(offset(self.stems.len()));
-        give(&mut self.places, offset(places.len()));
+        give(&mut self.positions, offset(positions.len()));
         let mut before = 0;
-        for (number, weight) in places {
-            give(&mut self.places, number - before);
-            give(&mut self.places, u32::from(*weight));
+        for (number, weight) in positions {
+            give(&mut self.positions, number - before);
+            give(&mut self.positions, u32::from(*weight));
             before = *number;
         }
-        self.place_ends.push(offset(self.places.len()));
+        self.place_ends.push(offset(self.positions.len()));
     }
 
     pub(super) fn done(self) -> Segment {
         let length = self.lengths.iter().copied().map(u64::from).sum();
-        let Self { slots, lengths, stems, ends, place_ends, places } = self;
+        let Self { slots, lengths, stems, ends, place_ends, positions } = self;
         Segment {
             slots: slots.into(),
             lengths: lengths.into(),
             stems: stems.into(),
             ends: ends.into(),
             place_ends: place_ends.into(),
-            places: places.into(),
+            positions: positions.into(),
             length,
         }
     }

@@ -44,15 +44,15 @@ fn questions_and_keywords_find_their_tool_among_two_thousand() {
         index.put(&text, |_| tool.slug.as_str());
     }
     assert!(index.len() >= 2_000, "{index:?}");
-    let recall = |asked: &[corpus::Asked], looked_at: bool| {
-        let asked: Vec<_> = asked.iter().filter(|asked| asked.looked_at == looked_at).collect();
-        let answered = asked.iter().filter(|asked| found(&index, &asked.words).contains(&asked.wanted.as_str())).count();
-        answered as f64 / asked.len() as f64
+    let recall = |request: &[corpus::SampleQuery], in_sample: bool| {
+        let request: Vec<_> = request.iter().filter(|request| request.in_sample == in_sample).collect();
+        let answered = request.iter().filter(|request| found(&index, &request.words).contains(&request.requested.as_str())).count();
+        answered as f64 / request.len() as f64
     };
-    for looked_at in [true, false] {
-        let [questions, keywords] = [&corpus.questions, &corpus.keywords].map(|asked| recall(asked, looked_at));
-        assert!(questions >= 0.6, "questions {questions:.2}, looked at: {looked_at}");
-        assert!(keywords >= 0.85, "keywords {keywords:.2}, looked at: {looked_at}");
+    for in_sample in [true, false] {
+        let [questions, keywords] = [&corpus.questions, &corpus.keywords].map(|request| recall(request, in_sample));
+        assert!(questions >= 0.6, "questions {questions:.2}, looked at: {in_sample}");
+        assert!(keywords >= 0.85, "keywords {keywords:.2}, looked at: {in_sample}");
     }
 }
 
@@ -65,7 +65,7 @@ fn words_are_found_in_other_forms_and_other_words() {
         ("whois", "Domains"),
         ("invoicing", "Bills for clients"),
     ]);
-    for (words, wanted) in [
+    for (words, requested) in [
         ("convert a temperature", "temperatures"),
         ("TEMPERATURES", "temperatures"),
         ("how do I shorten this", "summaries"),
@@ -75,7 +75,7 @@ fn words_are_found_in_other_forms_and_other_words() {
         ("invoi", "invoicing"),
         ("the invoice", "invoicing"),
     ] {
-        assert_eq!(found(&index, words).first(), Some(&wanted), "{words}");
+        assert_eq!(found(&index, words).first(), Some(&requested), "{words}");
     }
     for words in ["", "   ", "how do I", "?!", "in"] {
         assert!(found(&index, words).is_empty(), "{words}");
@@ -103,8 +103,8 @@ fn pages_of_a_search_have_everything_once() {
     let pages: Vec<_> = (0..6).map(|page| index.search(&query, page * 10, 10, |key| *key != "tool-30")).collect();
     assert!(pages.iter().all(|page| page.total == 56));
     let all: Vec<_> = pages.iter().flat_map(|page| &page.items).copied().collect();
-    let wanted: Vec<_> = keys.iter().map(String::as_str).filter(|key| *key != "tool-30").collect();
-    assert_eq!(all, wanted);
+    let requested: Vec<_> = keys.iter().map(String::as_str).filter(|key| *key != "tool-30").collect();
+    assert_eq!(all, requested);
     assert!(index.search(&query, usize::MAX, usize::MAX, |_| true).items.is_empty());
 }
 
@@ -138,9 +138,9 @@ fn a_changed_index_is_as_a_new_one() {
         });
         index.remove(passing);
         for words in ["red apple", "recipes", "cake", "find", "key"] {
-            let wanted = found(&fresh, words);
-            assert_eq!(found(&index, words), wanted, "{words} at {step}");
-            assert_eq!(found(&before, words), wanted, "a clone changed: {words} at {step}");
+            let requested = found(&fresh, words);
+            assert_eq!(found(&index, words), requested, "{words} at {step}");
+            assert_eq!(found(&before, words), requested, "a clone changed: {words} at {step}");
         }
         assert_eq!(index.len(), there.len());
     }
@@ -194,15 +194,15 @@ fn what_is_packed_is_found_as_what_is_not() {
         (found.total, found.items.into_iter().collect::<BTreeSet<_>>())
     };
     for words in ["apple", "pies", "recipe", "find", "key 7", "key-77", "nothing"] {
-        let wanted = all(&fresh, words);
-        assert!(all(&index, words) == wanted && all(&packed, words) == wanted, "{words}");
+        let requested = all(&fresh, words);
+        assert!(all(&index, words) == requested && all(&packed, words) == requested, "{words}");
         // Nothing was removed from these, so they also rank the same.
         assert_eq!(found(&packed, words), found(&fresh, words), "{words}");
     }
     there.values().for_each(|(_, slot)| index.remove(*slot));
     in_order(&mut index);
-    let left: usize = index.segments.iter().map(|segment| segment.len()).sum();
-    assert!(index.is_empty() && left <= 1_024 && index.dead == left, "what was taken out of segments goes in time: {index:?}");
+    let remaining: usize = index.segments.iter().map(|segment| segment.len()).sum();
+    assert!(index.is_empty() && remaining <= 1_024 && index.dead == remaining, "what was taken out of segments goes in time: {index:?}");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn rare_words_are_found_among_more_common_ones_than_are_read() {
     let keys: Vec<_> = (0..MAX_POSTINGS / 32 + 500).map(|n| format!("key-{n}")).collect();
     let mut index = index_of(keys.iter().map(|key| (key.as_str(), title.as_str())));
     index.put(&titled("rare", "needle"), |_| "rare");
-    let asked = format!("{} needle", common[..14].join(" "));
-    assert_eq!(found(&index, &asked)[0], "rare");
+    let request = format!("{} needle", common[..14].join(" "));
+    assert_eq!(found(&index, &request)[0], "rare");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::words::Stemmer;
+use super::stemming::Stemmer;
 
 /// Maximum indexed words of a text. Further words are not found.
 const MAX_WORDS: usize = 500;

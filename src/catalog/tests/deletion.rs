@@ -6,18 +6,18 @@ use std::{sync::atomic::AtomicBool, time::Duration};
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{
     CallGrants, Ops,
-    secret::{Holder, SecretError, SecretName, Visibility},
+    secret::{SecretError, SecretName, SecretOwner, Visibility},
 };
 use tollhouse_pool::OpHost as _;
 use tollhouse_protocol::{Limits, LogLevel, LogLine, OpRequest, OpValue};
 use tollhouse_store::{
     Direction, KeyRange, Space, StoreError,
-    around::{Around, Meanwhile},
     faulty::{Fault, FaultyStore},
+    test_wrappers::{InterleavingStore, StoreWrapper},
 };
 use tollhouse_tool::Capabilities;
 
-use super::{follow::hears, *};
+use super::{follow::receives, *};
 use crate::{
     deletion::{DELETIONS, MARKED_MS},
     entry::ENDPOINTS,
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Tables with data of endpoints.
-const KEPT: [Space; 6] = [Space::Kv, Space::KvUsage, Space::Files, Space::FilesUsage, Space::Logs, Space::Secrets];
+const RETAINED: [Space; 6] = [Space::Kv, Space::KvUsage, Space::Files, Space::FilesUsage, Space::Logs, Space::Secrets];
 
 /// Creates a shared store whose clock ends no marks, so that only the hosts' clocks do.
 fn shared() -> Arc<MemoryStore> {
@@ -34,7 +34,7 @@ fn shared() -> Arc<MemoryStore> {
 
 /// Creates a host that has seen all changes of the others.
 async fn host_in(folder: &tempfile::TempDir, store: Arc<dyn Store>) -> Arc<Catalog> {
-    catalog_in(folder, store, CatalogRoom::default(), Replica::new(Arc::new(MemoryStore::new()))).await
+    catalog_in(folder, store, CatalogCapacity::default(), Replica::new(Arc::new(MemoryStore::new()))).await
 }
 
 async fn host_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
@@ -75,7 +75,7 @@ fn write(path: &str) -> OpRequest {
 /// Stores data of every kind for an endpoint, and returns its id.
 async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
     let live = catalog.find(slug).await.unwrap().unwrap();
-    let (call, holder) = (call(catalog, slug).await, Holder::from(&live.endpoint));
+    let (call, holder) = (call(catalog, slug).await, SecretOwner::from(&live.endpoint));
     for n in 0..3 {
         call.op(set(&format!("key-{n}"), "1")).await.unwrap();
         call.op(write(&format!("file-{n}"))).await.unwrap();
@@ -88,9 +88,9 @@ async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
 }
 
 /// Returns the rows with data of endpoints.
-async fn kept(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
+async fn retained(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
     let mut rows = vec![];
-    for space in KEPT {
+    for space in RETAINED {
         let found = store.scan(space, KeyRange::all(), 1_000, Direction::Forward).await.unwrap();
         rows.extend(found.into_iter().map(|(key, _)| (space, key)));
     }
@@ -120,16 +120,16 @@ fn objects_in(folder: &tempfile::TempDir) -> usize {
 #[tokio::test]
 async fn a_deleted_endpoint_leaves_nothing_behind() {
     let (catalog, folder) = catalog().await;
-    catalog.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+    catalog.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&catalog, "tool").await;
     assert_eq!(objects_in(&folder), 3);
-    let id = catalog.delete("tool", None, By::Builder).await.unwrap().endpoint.id.clone();
+    let id = catalog.delete("tool", None, ChangedBy::Builder).await.unwrap().endpoint.id.clone();
     assert_eq!(objects_in(&folder), 0);
     assert_eq!(catalog.deleted("tool").await.unwrap().map(|deleted| deleted.id), Some(id));
-    let closed = kept(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
+    let closed = retained(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
     assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "they say that nothing more is kept");
     finished(&catalog).await;
-    assert_eq!(kept(&*catalog.store).await, []);
+    assert_eq!(retained(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
 }
 
@@ -140,30 +140,30 @@ async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
     let memory = shared();
     let (catalog, folder) = host_of(memory.clone()).await;
     for slug in ["gone", "stays"] {
-        catalog.create(keeps(slug), builder(), By::Admin).await.unwrap();
+        catalog.create(keeps(slug), builder(), ChangedBy::Admin).await.unwrap();
     }
-    let (gone, stays) = (fill(&catalog, "gone").await, fill(&catalog, "stays").await);
-    let before = kept(&*memory).await;
+    let (removed, stays) = (fill(&catalog, "gone").await, fill(&catalog, "stays").await);
+    let before = retained(&*memory).await;
     let record = ENDPOINTS.row(&*memory, &"gone".to_owned()).await.unwrap().unwrap();
     let mut batch = Batch::new();
     batch.remove(&ENDPOINTS, &record);
     batch.commit(&*memory, Durability::Durable).await.unwrap();
     let host = host_in(&folder, memory.clone()).await;
     // A new tool may have a record that has not arrived yet.
-    host.clock.set(gone.made_at());
+    host.clock.set(removed.made_at());
     host.mark_orphans().await.unwrap();
     assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
-    host.clock.set(gone.made_at().plus_millis(DAY_MS + 1));
+    host.clock.set(removed.made_at().plus_millis(DAY_MS + 1));
     host.mark_orphans().await.unwrap();
     let marked = DELETIONS.page(&*memory, &DELETIONS.all(), 10, Direction::Forward).await.unwrap();
-    assert_eq!(marked.iter().map(|mark| &mark.key.1).collect::<Vec<_>>(), [&gone]);
+    assert_eq!(marked.iter().map(|mark| &mark.key.1).collect::<Vec<_>>(), [&removed]);
     finished(&host).await;
     let has = |key: &[u8], id: &EndpointId| key.windows(id.as_str().len()).any(|part| part == id.as_str().as_bytes());
-    let left = kept(&*memory).await;
-    assert!(left.iter().all(|(_, key)| has(key, &stays)), "{left:?}");
-    assert_eq!(left, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
+    let remaining = retained(&*memory).await;
+    assert!(remaining.iter().all(|(_, key)| has(key, &stays)), "{remaining:?}");
+    assert_eq!(remaining, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
     // Removed data is not found again.
-    host.clock.set(gone.made_at().plus_millis(3 * DAY_MS));
+    host.clock.set(removed.made_at().plus_millis(3 * DAY_MS));
     host.mark_orphans().await.unwrap();
     assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
 }
@@ -175,27 +175,27 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
     for fault in [Fault::Before, Fault::After, Fault::Lost] {
         for after in 1.. {
             let memory = shared();
-            let faulty = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
+            let faulty = Arc::new(FaultyStore::sharing(Arc::clone(&memory)));
             let (one, folder) = host_of(Arc::clone(&faulty) as _).await;
-            one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+            one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
             fill(&one, "tool").await;
             let before = faulty.commits();
             // The store fails from there on, and the host is gone.
             faulty.fail_nth(after, fault);
             (after + 1..after + 100).for_each(|number| faulty.fail_nth(number, Fault::Before));
-            let deleted = one.delete("tool", None, By::Builder).await;
+            let deleted = one.delete("tool", None, ChangedBy::Builder).await;
             let whole = deleted.is_ok() && faulty.commits() - before < after;
             drop(one);
             let other = host_in(&folder, Arc::clone(&memory) as _).await;
             if other.all().get("tool").is_some() {
                 assert!(deleted.is_err() && after == 1, "{fault:?} {after}: {deleted:?}");
-                assert_eq!(kept(&*memory).await.len(), 14, "it has all that it had");
-                other.delete("tool", None, By::Builder).await.unwrap();
+                assert_eq!(retained(&*memory).await.len(), 14, "it has all that it had");
+                other.delete("tool", None, ChangedBy::Builder).await.unwrap();
             }
             // A repeated request learns that it is done.
             assert!(other.deleted("tool").await.unwrap().is_some(), "{fault:?} {after}");
             finished(&other).await;
-            assert_eq!(kept(&*memory).await, [], "{fault:?} {after}");
+            assert_eq!(retained(&*memory).await, [], "{fault:?} {after}");
             assert_eq!(objects_in(&folder), 0, "{fault:?} {after}");
             if whole {
                 break;
@@ -211,11 +211,11 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
     let store: Arc<dyn Store> = shared();
     let (one, folder) = host_of(Arc::clone(&store)).await;
     let other = host_in(&folder, Arc::clone(&store)).await;
-    let live = one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
-    hears(&other).await;
+    let live = one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
+    receives(&other).await;
     fill(&other, "tool").await;
-    let (running, holder) = (call(&other, "tool").await, Holder::from(&live.endpoint));
-    one.delete("tool", None, By::Builder).await.unwrap();
+    let (running, holder) = (call(&other, "tool").await, SecretOwner::from(&live.endpoint));
+    one.delete("tool", None, ChangedBy::Builder).await.unwrap();
     // The other host has not been notified, so its calls still have their grants.
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
         let failure = running.op(request).await.unwrap_err();
@@ -226,10 +226,10 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
     assert!(matches!(secret, Err(SecretError::Deleted(_))), "{secret:?}");
     running.log(LogLine { level: LogLevel::Info, message: "late".into(), fields: String::new() });
     other.services.logs().flush().await;
-    hears(&other).await;
+    receives(&other).await;
     assert!(running.op(set("new", "1")).await.unwrap_err().message.contains("is not granted"), "its grant is gone");
     finished(&other).await;
-    assert_eq!((kept(&*store).await, objects_in(&folder)), (vec![], 0));
+    assert_eq!((retained(&*store).await, objects_in(&folder)), (vec![], 0));
 }
 
 /// The write reads the usage before the endpoint is deleted, and commits afterwards.
@@ -238,53 +238,53 @@ async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
         let memory = shared();
         let (one, _folder) = host_of(Arc::clone(&memory) as _).await;
-        one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+        one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
         fill(&one, "tool").await;
         let deleting = Arc::clone(&one);
-        let meanwhile = async move { _ = deleting.delete("tool", None, By::Builder).await.unwrap() };
+        let meanwhile = async move { _ = deleting.delete("tool", None, ChangedBy::Builder).await.unwrap() };
         // For a file, the commit before it promises the object.
         let number = if matches!(request, OpRequest::FileWrite { .. }) { 2 } else { 1 };
-        let (other, _other) = host_of(Meanwhile::before_commit(number, Arc::clone(&memory), meanwhile)).await;
+        let (other, _other) = host_of(InterleavingStore::before_commit(number, Arc::clone(&memory), meanwhile)).await;
         let failure = call(&other, "tool").await.op(request).await.unwrap_err();
         assert!(failure.message.contains("was deleted"), "{failure:?}");
         finished(&one).await;
-        assert_eq!(kept(&*memory).await, []);
+        assert_eq!(retained(&*memory).await, []);
     }
 }
 
 #[tokio::test]
 async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
     let memory = shared();
-    let faulty = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
+    let faulty = Arc::new(FaultyStore::sharing(Arc::clone(&memory)));
     let (catalog, _folder) = host_of(Arc::clone(&faulty) as _).await;
     let owner = builder();
-    catalog.create(keeps("tool"), owner.clone(), By::Admin).await.unwrap();
+    catalog.create(keeps("tool"), owner.clone(), ChangedBy::Admin).await.unwrap();
     let old = fill(&catalog, "tool").await;
     // At first, none of its data is removed.
     (2..100).for_each(|number| faulty.fail_nth(number, Fault::Before));
-    catalog.delete("tool", None, By::Builder).await.unwrap();
+    catalog.delete("tool", None, ChangedBy::Builder).await.unwrap();
     faulty.heal();
-    let live = catalog.create(keeps("tool"), owner, By::Admin).await.unwrap();
+    let live = catalog.create(keeps("tool"), owner, ChangedBy::Admin).await.unwrap();
     assert_eq!(catalog.deleted("tool").await.unwrap(), None, "a request to delete is about the new one from now on");
     let read = async |key: &str| call(&catalog, "tool").await.op(OpRequest::KvGet { key: key.to_owned() }).await.unwrap();
     assert_eq!(read("key-0").await, OpValue::None, "it finds nothing of the one before");
     let new = fill(&catalog, "tool").await;
     assert!(new != old && new == live.endpoint.id);
-    let all = kept(&*memory).await.len();
+    let all = retained(&*memory).await.len();
     catalog.finish_deletions().await.unwrap();
-    assert_eq!(kept(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
+    assert_eq!(retained(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
     finished(&catalog).await;
-    assert_eq!(kept(&*memory).await.len(), 14, "what the new one keeps");
+    assert_eq!(retained(&*memory).await.len(), 14, "what the new one keeps");
     assert_eq!(read("key-0").await, OpValue::Json("1".into()));
     assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
 }
 
 /// A bucket that deletes nothing while it is stopped.
-struct Stopped(Everywhere, AtomicBool);
+struct StoppedBucket(Everywhere, AtomicBool);
 
 #[async_trait::async_trait]
-impl objects::Bucket for Stopped {
+impl objects::Bucket for StoppedBucket {
     async fn put(&self, name: &str, content: bytes::Bytes) -> std::io::Result<()> {
         self.0.put(name, content).await
     }
@@ -311,30 +311,30 @@ impl objects::Bucket for Stopped {
 async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
-    let bucket = Arc::new(Stopped(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
+    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
     let replica = Replica::new(Arc::new(MemoryStore::new()));
-    let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogRoom::default(), replica).await;
+    let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default(), replica).await;
     let (other, _other) = catalog_of(Arc::clone(&store)).await;
-    one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+    one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&one, "tool").await;
     bucket.1.store(true, Ordering::SeqCst);
     let deleting = tokio::spawn({
         let one = Arc::clone(&one);
-        async move { one.delete("tool", None, By::Builder).await }
+        async move { one.delete("tool", None, ChangedBy::Builder).await }
     });
     while one.all().get("tool").is_some() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    other.create(draft("of-another"), Owner::Platform, By::Admin).await.unwrap();
-    one.create(draft("here"), Owner::Platform, By::Admin).await.unwrap();
-    hears(&one).await;
+    other.create(draft("of-another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    one.create(draft("here"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    receives(&one).await;
     assert!(one.all().get("of-another").is_some());
     // The deletion does not wait for the bucket either.
     deleting.await.unwrap().unwrap();
     assert_eq!(objects_in(&folder), 3);
     bucket.1.store(false, Ordering::SeqCst);
     finished(&one).await;
-    assert_eq!((objects_in(&folder), kept(&*store).await.len()), (0, 0));
+    assert_eq!((objects_in(&folder), retained(&*store).await.len()), (0, 0));
 }
 
 /// Regression: a publish with a slow commit got its host fenced.
@@ -343,31 +343,31 @@ async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long(
     let memory = shared();
     let (other, _other) = catalog_of(Arc::clone(&memory) as _).await;
     for slug in ["tool", "called"] {
-        other.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+        other.create(draft(slug), Owner::Platform, ChangedBy::Admin).await.unwrap();
     }
-    let (one, _folder) = catalog_of(Meanwhile::before_commit(1, Arc::clone(&memory), std::future::pending())).await;
-    let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, By::Admin));
+    let (one, _folder) = catalog_of(InterleavingStore::before_commit(1, Arc::clone(&memory), std::future::pending())).await;
+    let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, ChangedBy::Admin));
     while one.changing.try_lock().is_ok() {
         assert!((&mut update).now_or_never().is_none());
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    other.update("called", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
-    other.update("tool", patch(json!({ "title": "Quick" })), None, By::Admin).await.unwrap();
+    other.update("called", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
+    other.update("tool", patch(json!({ "title": "Quick" })), None, ChangedBy::Admin).await.unwrap();
     other.set_policy(PolicyDraft::default(), None).await.unwrap();
-    hears(&one).await;
+    receives(&one).await;
     let found = one.find("called").await.unwrap().unwrap();
     assert_eq!((found.endpoint.status, one.policy().revision), (tool::Status::Paused, 1));
     assert_eq!(one.find("tool").await.unwrap().unwrap().endpoint.title, "Quick");
 }
 
 /// A store in which something else happens right after a commit, before the committer continues.
-struct Overtaken {
+struct OvertakenStore {
     inner: Arc<MemoryStore>,
     then: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
 }
 
 #[async_trait::async_trait]
-impl Around for Overtaken {
+impl StoreWrapper for OvertakenStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
@@ -386,26 +386,26 @@ impl Around for Overtaken {
 #[tokio::test]
 async fn a_change_that_is_overtaken_before_it_is_shown_does_not_hide_the_newer_one() {
     let memory = shared();
-    let store = Arc::new(Overtaken { inner: Arc::clone(&memory), then: Mutex::default() });
+    let store = Arc::new(OvertakenStore { inner: Arc::clone(&memory), then: Mutex::default() });
     let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store) as _).await, catalog_of(memory).await);
     let overtake = |deletes: bool| {
         let (one, other) = (Arc::clone(&one), Arc::clone(&other));
         let then = async move {
-            hears(&other).await;
+            receives(&other).await;
             if deletes {
-                other.delete("tool", None, By::Admin).await.unwrap();
+                other.delete("tool", None, ChangedBy::Admin).await.unwrap();
             } else {
-                other.update("tool", patch(json!({ "title": "Theirs" })), None, By::Admin).await.unwrap();
+                other.update("tool", patch(json!({ "title": "Theirs" })), None, ChangedBy::Admin).await.unwrap();
             }
-            hears(&one).await;
+            receives(&one).await;
         };
         *store.then.lock().unwrap() = Some(Box::pin(then));
     };
     let shown = async || one.find("tool").await.unwrap().map(|live| live.endpoint.title.clone());
     overtake(false);
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert_eq!(shown().await.as_deref(), Some("Theirs"));
     overtake(true);
-    one.update("tool", patch(json!({ "title": "Ours" })), None, By::Admin).await.unwrap();
+    one.update("tool", patch(json!({ "title": "Ours" })), None, ChangedBy::Admin).await.unwrap();
     assert_eq!(shown().await, None);
 }

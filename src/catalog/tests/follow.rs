@@ -1,8 +1,8 @@
 //! Two hosts of one store: each shows the other's changes, and can change the other's endpoints.
 
 use tollhouse_account::builder::{self, Builder};
-use tollhouse_capability::secret::{Holder, SecretName, Visibility};
-use tollhouse_replica::Followed as _;
+use tollhouse_capability::secret::{SecretName, SecretOwner, Visibility};
+use tollhouse_replica::FollowedState as _;
 use tollhouse_store::{
     StoreError,
     faulty::{Fault, FaultyStore},
@@ -19,10 +19,10 @@ async fn two() -> (Arc<Catalog>, Arc<Catalog>, [tempfile::TempDir; 2]) {
 }
 
 /// Notifies a host of all changes so far.
-pub(super) async fn hears(catalog: &Catalog) {
+pub(super) async fn receives(catalog: &Catalog) {
     let changes = catalog.store.changes(0, usize::MAX).await.unwrap();
-    assert!(!changes.gone);
-    catalog.heed(&changes.changes).await.unwrap();
+    assert!(!changes.truncated);
+    catalog.apply(&changes.changes).await.unwrap();
 }
 
 /// Returns the availability in lists, which must be the same for calls.
@@ -34,32 +34,32 @@ fn availability(catalog: &Catalog, slug: &str) -> Option<Availability> {
 }
 
 /// Finds an endpoint as a call does.
-async fn find(catalog: &Catalog, slug: &str) -> Arc<Live> {
+async fn find(catalog: &Catalog, slug: &str) -> Arc<LiveEndpoint> {
     catalog.find(slug).await.unwrap().unwrap()
 }
 
 #[tokio::test]
 async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
     let (one, other, _folders) = two().await;
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     assert_eq!(availability(&other, "tool"), None);
-    hears(&other).await;
+    receives(&other).await;
     assert_eq!(availability(&other, "tool"), Some(Availability::Active));
-    one.update("tool", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
-    hears(&other).await;
+    one.update("tool", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
+    receives(&other).await;
     assert_eq!(availability(&other, "tool"), Some(Availability::Paused), "it is not sold");
     // Notifications of its own changes have no effect.
     let shown = find(&other, "tool").await;
-    hears(&other).await;
+    receives(&other).await;
     assert!(Arc::ptr_eq(&shown, &find(&other, "tool").await));
-    one.delete("tool", None, By::Admin).await.unwrap();
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
-    hears(&other).await;
+    one.delete("tool", None, ChangedBy::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    receives(&other).await;
     let again = find(&other, "tool").await;
     assert_eq!(again.endpoint.id, find(&one, "tool").await.endpoint.id);
     assert!(other.all().of_id(&shown.endpoint.id).is_none());
-    one.delete("tool", None, By::Admin).await.unwrap();
-    hears(&other).await;
+    one.delete("tool", None, ChangedBy::Admin).await.unwrap();
+    receives(&other).await;
     assert_eq!(availability(&other, "tool"), None);
 }
 
@@ -69,27 +69,27 @@ async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
     let mut wants = draft("tool");
     wants.capabilities = Capabilities { kv: true, ..Capabilities::default() };
     let owner = builder();
-    one.create(wants, owner, By::Builder).await.unwrap();
-    hears(&other).await;
+    one.create(wants, owner, ChangedBy::Builder).await.unwrap();
+    receives(&other).await;
     // The grant as a running call holds it.
     let grant = Arc::clone(&find(&other, "tool").await.grant);
     assert!(grant.now().capabilities.kv);
     let revoke = serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
     one.decide("tool", &revoke, None).await.unwrap();
-    hears(&other).await;
+    receives(&other).await;
     assert!(!grant.now().capabilities.kv);
-    one.delete("tool", None, By::Admin).await.unwrap();
-    hears(&other).await;
+    one.delete("tool", None, ChangedBy::Admin).await.unwrap();
+    receives(&other).await;
     assert_eq!(*grant.now(), Granted::default());
 }
 
 #[tokio::test]
 async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
     let (one, other, _folders) = two().await;
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     // The host has not been notified yet.
     let change = async |catalog: &Arc<Catalog>, if_match, title: &str| {
-        let changed = catalog.update("tool", patch(json!({ "title": title })), if_match, By::Admin).await;
+        let changed = catalog.update("tool", patch(json!({ "title": title })), if_match, ChangedBy::Admin).await;
         changed.map(|live| live.endpoint.revision)
     };
     assert_eq!(change(&other, Some(1), "Two").await.unwrap(), 2);
@@ -99,28 +99,28 @@ async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
     let pauses = serde_json::from_value(json!({ "decision": "takedown" })).unwrap();
     assert!(matches!(one.decide("tool", &pauses, Some(3)).await, Err(PublishError::Changed(4))));
     one.decide("tool", &pauses, Some(4)).await.unwrap();
-    other.delete("tool", Some(5), By::Admin).await.unwrap();
+    other.delete("tool", Some(5), ChangedBy::Admin).await.unwrap();
     assert!(matches!(one.decide("tool", &pauses, None).await, Err(PublishError::Unknown(_))));
 }
 
 #[tokio::test]
 async fn a_slug_that_two_hosts_give_away_is_one_of_theirs() {
     let (one, other, _folders) = two().await;
-    let made = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
-    assert!(matches!(other.create(draft("tool"), Owner::Platform, By::Admin).await, Err(PublishError::SlugTaken(_))));
+    let made = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    assert!(matches!(other.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await, Err(PublishError::SlugTaken(_))));
     assert_eq!(find(&other, "tool").await.endpoint.id, made.endpoint.id);
 }
 
 #[tokio::test]
 async fn a_policy_is_not_lost_past_the_revision_that_its_writer_has_seen() {
     let (one, other, _folders) = two().await;
-    let policy = |most: u64| serde_json::from_value::<PolicyDraft>(json!({ "maxEndpointsPerBuilder": most })).unwrap();
+    let policy = |max: u64| serde_json::from_value::<PolicyDraft>(json!({ "maxEndpointsPerBuilder": max })).unwrap();
     assert_eq!(one.set_policy(policy(1), Some(0)).await.unwrap().revision, 1);
     assert!(matches!(other.set_policy(policy(2), Some(0)).await, Err(PublishError::Changed(1))));
     assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "who was refused reads why");
     assert_eq!(other.set_policy(policy(3), Some(1)).await.unwrap().revision, 2);
     assert_eq!(one.policy().revision, 1);
-    hears(&one).await;
+    receives(&one).await;
     assert_eq!((one.policy().revision, one.policy().policy.max_endpoints_per_builder), (2, 3));
 }
 
@@ -129,11 +129,11 @@ async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
     let (one, other, _folders) = two().await;
     let (builder, _) = Builder::new("Ann", None, one.clock.now(), &FirstKeys::of_tests()).unwrap();
     builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
-    one.create(draft("tool"), Owner::Builder(builder.id.clone()), By::Builder).await.unwrap();
+    one.create(draft("tool"), Owner::Builder(builder.id.clone()), ChangedBy::Builder).await.unwrap();
     let judge = async |decision: &str| {
-        let verdict: builder::Verdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
-        one.judge(&builder.id, &verdict).await.unwrap();
-        hears(&other).await;
+        let verdict: builder::BuilderDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        one.load_standing(&builder.id, &verdict).await.unwrap();
+        receives(&other).await;
         availability(&other, "tool")
     };
     assert_eq!(judge("suspend").await, Some(Availability::OwnerSuspended));
@@ -144,14 +144,14 @@ async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
 async fn who_missed_changes_shows_all_as_it_is_stored() {
     let (one, other, _folders) = two().await;
     for slug in ["stays", "goes"] {
-        one.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+        one.create(draft(slug), Owner::Platform, ChangedBy::Admin).await.unwrap();
     }
     other.reload().await.unwrap();
-    let holder: Holder = (&find(&one, "stays").await.endpoint).into();
+    let holder: SecretOwner = (&find(&one, "stays").await.endpoint).into();
     assert_eq!(other.services.secrets().given(&holder.id).await, 0);
-    one.update("stays", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
-    one.delete("goes", None, By::Admin).await.unwrap();
-    one.create(draft("comes"), Owner::Platform, By::Admin).await.unwrap();
+    one.update("stays", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
+    one.delete("goes", None, ChangedBy::Admin).await.unwrap();
+    one.create(draft("comes"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.set_policy(PolicyDraft::default(), None).await.unwrap();
     let secrets = one.services.secrets();
     secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
@@ -165,16 +165,16 @@ async fn who_missed_changes_shows_all_as_it_is_stored() {
 #[tokio::test]
 async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
     let (one, other, _folders) = two().await;
-    let live = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let live = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
     let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().given(&live.endpoint.id).await;
     assert_eq!(known(&other).await, 0);
     one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
     assert_eq!(known(&other).await, 0);
-    hears(&other).await;
+    receives(&other).await;
     assert_eq!(known(&other).await, 1);
     one.services.secrets().remove(&holder, &name).await.unwrap();
-    hears(&other).await;
+    receives(&other).await;
     assert_eq!(known(&other).await, 0);
 }
 
@@ -183,9 +183,9 @@ async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
 async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (catalog, _folder) = catalog_of(Arc::clone(&store) as _).await;
-    catalog.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    catalog.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let retitle = async |title: &str| {
-        let changed = catalog.update("tool", patch(json!({ "title": title })), None, By::Admin).await;
+        let changed = catalog.update("tool", patch(json!({ "title": title })), None, ChangedBy::Admin).await;
         changed.map(|live| live.endpoint.title.clone())
     };
     store.fail_nth(1, Fault::After);
@@ -195,25 +195,25 @@ async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
 }
 
 #[tokio::test]
-async fn a_version_that_one_host_lets_go_of_stays_for_what_another_has_published_with_it() {
+async fn a_version_that_one_host_releases_stays_for_what_another_has_published_with_it() {
     let (one, other, _folders) = two().await;
-    let made = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let made = one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let (version, later) = (made.endpoint.version.clone(), one.clock.now().plus_millis(120_000));
     let is_kept = async || one.uploaded(&version).await.unwrap().is_some();
-    other.create(draft("another"), Owner::Platform, By::Admin).await.unwrap();
-    one.delete("tool", None, By::Admin).await.unwrap();
+    other.create(draft("another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    one.delete("tool", None, ChangedBy::Admin).await.unwrap();
     assert!(is_kept().await, "it is not known here who else has it");
     [&one, &other].iter().for_each(|catalog| catalog.clock.set(later));
-    hears(&one).await;
+    receives(&one).await;
     one.forget_versions().await.unwrap();
     assert!(is_kept().await, "another has it");
     // Published again after it was released, and before it is removed.
-    other.delete("another", None, By::Admin).await.unwrap();
-    other.create(draft("third"), Owner::Platform, By::Admin).await.unwrap();
-    other.delete("third", None, By::Admin).await.unwrap();
+    other.delete("another", None, ChangedBy::Admin).await.unwrap();
+    other.create(draft("third"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    other.delete("third", None, ChangedBy::Admin).await.unwrap();
     let late = later.plus_millis(120_000);
     [&one, &other].iter().for_each(|catalog| catalog.clock.set(late));
-    hears(&one).await;
+    receives(&one).await;
     one.forget_versions().await.unwrap();
     assert!(!is_kept().await, "nobody has it");
 }

@@ -2,7 +2,7 @@
 
 use jsonschema::PatternOptions;
 use serde_json::{Value, json};
-use tollhouse_base::misfit;
+use tollhouse_base::deserialize_error;
 use tollhouse_protocol::Limits;
 use tollhouse_tool as tool;
 use tollhouse_tool::{CatalogForm, Endpoint, MicroUsd, Slug};
@@ -12,7 +12,7 @@ use crate::{Draft, Patch};
 /// Parses a document as the front ends do. Whatever they accept, serde accepts too (it also accepts
 /// lists for objects). Errors must have a valid pointer.
 fn read<T: serde::de::DeserializeOwned>(document: &Value) -> Option<T> {
-    let read = misfit::json::<T>(document);
+    let read = deserialize_error::json::<T>(document);
     if let Err(misfit) = &read {
         assert!(misfit.pointer.is_empty() || misfit.pointer.starts_with('/'), "{misfit:?}");
         assert!(!misfit.message.is_empty(), "{misfit:?}");
@@ -41,15 +41,15 @@ fn manifest_that_does_not_fit_is_refused_with_its_place() {
 }
 
 #[test]
-fn stored_record_is_written_as_it_was_read_and_told_as_json() {
+fn stored_record_is_written_as_it_was_read_and_reported_as_json() {
     tollhouse_fuzz::check("record", |bytes| {
         let Ok(endpoint) = serde_json::from_slice::<Endpoint>(bytes) else { return };
         let written = serde_json::to_vec(&endpoint).expect("a record is written");
         assert_eq!(serde_json::from_slice::<Endpoint>(&written).ok().as_ref(), Some(&endpoint));
         for form in [CatalogForm::Newer, CatalogForm::Older] {
-            let mut told = Vec::new();
-            endpoint.record("https://tools.example").write(form, &mut told);
-            assert_eq!(serde_json::from_slice::<Value>(&told).ok(), Some(endpoint.public("https://tools.example", form)));
+            let mut reported = Vec::new();
+            endpoint.record("https://tools.example").write(form, &mut reported);
+            assert_eq!(serde_json::from_slice::<Value>(&reported).ok(), Some(endpoint.public("https://tools.example", form)));
         }
         assert!(endpoint.owned("https://tools.example").is_object() && endpoint.brief("https://tools.example").is_object());
     });
@@ -63,8 +63,8 @@ fn what_a_schema_costs_is_counted_alike_however_it_is_written() {
         assert_eq!(bound, tool::bound(&serde_json::from_str(&schema.to_string()).unwrap()));
         _ = tool::check_headers(&schema);
         if bound.is_ok() {
-            let told = tool::portable(&schema, "#");
-            assert_eq!(tool::portable(&told, "#"), told, "a copy needs no other: {schema}");
+            let reported = tool::portable(&schema, "#");
+            assert_eq!(tool::portable(&reported, "#"), reported, "a copy needs no other: {schema}");
             _ = tool::check_patterns(&schema);
         }
         if let Err(error) = bound {

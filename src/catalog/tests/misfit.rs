@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json as literal};
-use tollhouse_base::misfit::{json, query};
+use tollhouse_base::deserialize_error::{json, query};
 use tollhouse_tool::{Capabilities, MicroUsd};
 
 use crate::{Draft, Patch};

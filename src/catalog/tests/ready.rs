@@ -8,7 +8,7 @@ use crate::entry::{CARDS, ENDPOINTS};
 
 /// Creates a host with room only for endpoints in use.
 async fn crowded(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
-    catalog_with(Arc::clone(store), CatalogRoom { max_endpoints: 4, ready_bytes: 1 }).await
+    catalog_with(Arc::clone(store), CatalogCapacity { max_endpoints: 4, ready_bytes: 1 }).await
 }
 
 /// Finds other endpoints until all unused ones are evicted.
@@ -24,9 +24,9 @@ async fn with_three(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir)
     let (catalog, folder) = crowded(store).await;
     let mut wants = draft("tool");
     wants.capabilities = Capabilities { kv: true, ..Capabilities::default() };
-    catalog.create(wants, builder(), By::Builder).await.unwrap();
+    catalog.create(wants, builder(), ChangedBy::Builder).await.unwrap();
     for slug in ["other", "third"] {
-        catalog.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+        catalog.create(draft(slug), Owner::Platform, ChangedBy::Admin).await.unwrap();
     }
     (catalog, folder)
 }
@@ -35,7 +35,7 @@ async fn with_three(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir)
 async fn a_start_reads_no_record() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (one, _folder) = catalog_of(Arc::clone(&store)).await;
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     let mut row = ENDPOINTS.row(&*store, &"tool".to_owned()).await.unwrap().unwrap().value;
     row.title = "Another".to_owned();
     // Writes only the record, which no real host does.
@@ -54,10 +54,10 @@ async fn a_start_reads_no_record() {
 async fn records_of_earlier_versions_get_their_cards_at_the_start() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (one, _folder) = catalog_of(Arc::clone(&store)).await;
-    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
-    let mut gone = Batch::new();
-    gone.delete(&CARDS, &"tool".to_owned()).delete(&schema::CATALOGUED.holding::<String>(), &());
-    gone.commit(&*store, Durability::Buffered).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    let mut removed = Batch::new();
+    removed.delete(&CARDS, &"tool".to_owned()).delete(&schema::CATALOGUED.holding::<String>(), &());
+    removed.commit(&*store, Durability::Buffered).await.unwrap();
     let (again, _folder) = catalog_of(store).await;
     assert!(again.find("tool").await.unwrap().is_some());
 }
@@ -69,7 +69,7 @@ async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
     let revoke = || serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
     // Held as by a running call: either all of it, or the version before with the shared grant.
     let running = catalog.find("tool").await.unwrap().unwrap();
-    catalog.update("tool", patch(json!({ "title": "Later" })), None, By::Admin).await.unwrap();
+    catalog.update("tool", patch(json!({ "title": "Later" })), None, ChangedBy::Admin).await.unwrap();
     crowd_out(&catalog).await;
     let again = catalog.find("tool").await.unwrap().unwrap();
     assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share what they may touch");
@@ -93,7 +93,7 @@ async fn what_nobody_uses_makes_room_and_is_made_again_as_it_is_then() {
     crowd_out(&catalog).await;
     let down = catalog.find("tool").await.unwrap().unwrap();
     assert_eq!((down.endpoint.availability(), &*down.grant.now()), (tool::Availability::TakenDown, &Granted::default()));
-    catalog.delete("tool", None, By::Admin).await.unwrap();
+    catalog.delete("tool", None, ChangedBy::Admin).await.unwrap();
     assert!(catalog.find("tool").await.unwrap().is_none());
 }
 
@@ -109,20 +109,20 @@ async fn many_first_calls_make_one() {
 #[tokio::test]
 async fn no_more_endpoints_are_published_than_there_is_room_for() {
     let (catalog, _folder) = with_three(&(Arc::new(MemoryStore::new()) as _)).await;
-    catalog.create(draft("fourth"), Owner::Platform, By::Admin).await.unwrap();
-    let fifth = catalog.create(draft("fifth"), Owner::Platform, By::Admin).await;
+    catalog.create(draft("fourth"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    let fifth = catalog.create(draft("fifth"), Owner::Platform, ChangedBy::Admin).await;
     assert!(matches!(fifth, Err(PublishError::Full(4))));
 }
 
 #[tokio::test]
-async fn what_is_ready_is_called_while_the_store_is_away_and_what_is_not_says_so() {
+async fn what_is_ready_is_called_while_the_store_is_away_and_what_is_not_reports_it() {
     let faulty = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (catalog, _folder) = with_three(&(Arc::clone(&faulty) as _)).await;
-    let kept = catalog.find("tool").await.unwrap().unwrap();
+    let stored = catalog.find("tool").await.unwrap().unwrap();
     crowd_out(&catalog).await;
     let away = ["other", "third"].into_iter().find(|slug| catalog.found(slug).is_none());
     faulty.fail_reads();
-    assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &kept));
+    assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
     let Some(away) = away else { panic!("one of them had to go") };
     assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
     assert!(catalog.find("unknown").await.unwrap().is_none());

@@ -1,7 +1,7 @@
 //! Tools that are charged before they run, beside hosts of an earlier version.
 
-use tollhouse_replica::{Followed, JoinError};
-use tollhouse_store::{Change, StoreError};
+use tollhouse_replica::{FollowedState, JoinError};
+use tollhouse_store::{CommittedChange, StoreError};
 
 use super::*;
 
@@ -12,8 +12,8 @@ const LEASE_MS: u64 = 3_000;
 struct Nothing;
 
 #[async_trait::async_trait]
-impl Followed for Nothing {
-    async fn heed(&self, _: &[Change]) -> Result<(), StoreError> {
+impl FollowedState for Nothing {
+    async fn apply(&self, _: &[CommittedChange]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -38,13 +38,13 @@ async fn tool_is_charged_before_it_runs_once_no_older_host_serves_the_store() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(clock.clone()));
     let (older, own) = (Replica::reading_up_to(Arc::clone(&store), SETTLED_BEFORE - 1), Replica::new(Arc::clone(&store)));
     let folder = tempfile::tempdir().unwrap();
-    let catalog = catalog_in(&folder, store, CatalogRoom::default(), Arc::clone(&own)).await;
+    let catalog = catalog_in(&folder, store, CatalogCapacity::default(), Arc::clone(&own)).await;
     pass(&clock, &[&older, &own]).await;
     let mut upfront = draft("upfront");
     upfront.settle = SettleTime::Before;
-    assert!(matches!(catalog.create(upfront, Owner::Platform, By::Admin).await, Err(PublishError::OlderHosts)));
-    catalog.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
-    let change = |settle: &str| catalog.update("tool", patch(json!({ "settle": settle })), None, By::Admin);
+    assert!(matches!(catalog.create(upfront, Owner::Platform, ChangedBy::Admin).await, Err(PublishError::OlderHosts)));
+    catalog.create(draft("tool"), Owner::Platform, ChangedBy::Admin).await.unwrap();
+    let change = |settle: &str| catalog.update("tool", patch(json!({ "settle": settle })), None, ChangedBy::Admin);
     assert!(matches!(change("before").await, Err(PublishError::OlderHosts)));
     change("after").await.unwrap();
     // The older host ends.
@@ -61,9 +61,9 @@ async fn host_that_has_just_started_publishes_a_tool_that_is_charged_before_it_r
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(Timestamp(1_800_000_000_000))));
     let own = Replica::new(Arc::clone(&store));
     let folder = tempfile::tempdir().unwrap();
-    let catalog = catalog_in(&folder, store, CatalogRoom::default(), Arc::clone(&own)).await;
+    let catalog = catalog_in(&folder, store, CatalogCapacity::default(), Arc::clone(&own)).await;
     own.follow(Arc::new(Nothing)).await.unwrap();
     let mut upfront = draft("upfront");
     upfront.settle = SettleTime::Before;
-    catalog.create(upfront, Owner::Platform, By::Admin).await.unwrap();
+    catalog.create(upfront, Owner::Platform, ChangedBy::Admin).await.unwrap();
 }

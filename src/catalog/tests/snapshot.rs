@@ -6,7 +6,7 @@ use tollhouse_base::id::EndpointId;
 use tollhouse_tool::{PricingMode, Slug};
 
 use super::{
-    super::{entry::Card, gathered::Gathered},
+    super::{entry::Card, snapshot_builder::SnapshotBuilder},
     *,
 };
 
@@ -16,7 +16,7 @@ const TAGS: [&str; 5] = ["common", "Half", "rare", "few", "nobodys"];
 /// Creates endpoints that differ in every filter.
 async fn many() -> Vec<Endpoint> {
     let (catalog, _folder) = catalog().await;
-    let one = catalog.create(draft("one"), builder(), By::Admin).await.unwrap().endpoint.clone();
+    let one = catalog.create(draft("one"), builder(), ChangedBy::Admin).await.unwrap().endpoint.clone();
     let mut random = fastrand::Rng::with_seed(0x5eed);
     let made = (0..MANY).map(|number| {
         let mut endpoint = one.clone();
@@ -41,7 +41,7 @@ fn put(snapshot: &mut Snapshot, endpoint: &Endpoint) {
 }
 
 fn of(endpoints: &BTreeMap<Slug, Endpoint>) -> Snapshot {
-    let mut gathered = Gathered::default();
+    let mut gathered = SnapshotBuilder::default();
     endpoints.values().for_each(|endpoint| gathered.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
     gathered.done()
 }
@@ -51,10 +51,10 @@ fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
 }
 
 /// Returns the filtered endpoints in an order, with a simple scan.
-fn plainly(all: &Snapshot, filter: &Filter, order: Option<Order>) -> Vec<String> {
-    let place = |entry: &Arc<Entry>| (order.map_or(0, |order| order.rank(entry)), entry.slug.clone());
+fn plainly(all: &Snapshot, filter: &EndpointFilter, order: Option<Order>) -> Vec<String> {
+    let position = |entry: &Arc<Entry>| (order.map_or(0, |order| order.rank(entry)), entry.slug.clone());
     let mut taken: Vec<_> = all.values().filter(|entry| entry.listed() && filter.takes(entry)).collect();
-    taken.sort_by_key(|entry| place(entry));
+    taken.sort_by_key(|entry| position(entry));
     slugs(taken.into_iter())
 }
 
@@ -73,28 +73,29 @@ async fn lists_of_many_are_as_a_walk_over_all_has_them() {
     }
     let tags = [vec![], vec!["rare"], vec!["FEW"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
     let prices = [None, Some(PricingMode::FreePublicUtility), Some(PricingMode::FixedPriceSuccessReceipt)];
-    for ((tags, pricing), most) in
-        tags.iter().flat_map(|tags| prices.map(|pricing| (tags, pricing))).flat_map(|one| [None, Some(0), Some(9)].map(|most| (one, most)))
+    for ((tags, pricing), max) in
+        tags.iter().flat_map(|tags| prices.map(|pricing| (tags, pricing))).flat_map(|one| [None, Some(0), Some(9)].map(|max| (one, max)))
     {
-        let filter = Filter { tags: tags.iter().map(|tag| (*tag).to_owned()).collect(), pricing, max_price: most.map(tool::MicroUsd) };
+        let filter =
+            EndpointFilter { tags: tags.iter().map(|tag| (*tag).to_owned()).collect(), pricing, max_price: max.map(tool::MicroUsd) };
         for order in [None, Some(Order::Price), Some(Order::Newest)] {
-            let wanted = plainly(&at_once, &filter, order);
+            let requested = plainly(&at_once, &filter, order);
             for snapshot in [&at_once, &one_by_one] {
-                assert_eq!(snapshot.count(&filter), wanted.len(), "{filter:?}");
-                assert!(slugs(snapshot.filtered(&filter, order, None)) == wanted, "{filter:?} {order:?}");
-                let Some(place) = wanted.len().checked_div(3).filter(|place| *place < wanted.len()) else { continue };
-                let entry = snapshot.get(&wanted[place]).unwrap();
-                let after = Place { rank: order.map_or(0, |order| order.rank(entry)), slug: entry.slug.clone() };
+                assert_eq!(snapshot.count(&filter), requested.len(), "{filter:?}");
+                assert!(slugs(snapshot.filtered(&filter, order, None)) == requested, "{filter:?} {order:?}");
+                let Some(position) = requested.len().checked_div(3).filter(|position| *position < requested.len()) else { continue };
+                let entry = snapshot.get(&requested[position]).unwrap();
+                let after = OrderPosition { rank: order.map_or(0, |order| order.rank(entry)), slug: entry.slug.clone() };
                 assert!(
-                    slugs(snapshot.filtered(&filter, order, Some(&after))) == wanted[place + 1..],
-                    "{filter:?} {order:?} behind {place}"
+                    slugs(snapshot.filtered(&filter, order, Some(&after))) == requested[position + 1..],
+                    "{filter:?} {order:?} behind {position}"
                 );
             }
         }
     }
     for tag in TAGS {
-        let wanted: Vec<_> = endpoints.iter().filter(|one| one.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))).collect();
-        assert_eq!(slugs(one_by_one.tagged(tag, "")), wanted.iter().map(|one| one.slug.to_string()).collect::<Vec<_>>());
+        let requested: Vec<_> = endpoints.iter().filter(|one| one.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))).collect();
+        assert_eq!(slugs(one_by_one.tagged(tag, "")), requested.iter().map(|one| one.slug.to_string()).collect::<Vec<_>>());
     }
     assert_eq!((at_once.counts(), at_once.len()), (one_by_one.counts(), MANY));
 }
@@ -122,19 +123,19 @@ async fn nothing_is_searched_before_all_words_are_there() {
     let (catalog, _folder) = catalog_of(store).await;
     let words = search::Query::parse("weather").unwrap();
     let total = || catalog.all().search(&words, 0, 3, |_| true).map(|found| found.total);
-    assert_eq!(total(), Err(Reading));
+    assert_eq!(total(), Err(IndexLoading));
     // Endpoints that change before their words are read are found with the new words, and only
     // once.
     let changed = endpoints[3].slug.to_string();
-    catalog.update(&changed, patch(json!({ "title": "No forecast" })), None, By::Admin).await.unwrap();
-    catalog.delete(endpoints[6].slug.as_str(), None, By::Admin).await.unwrap();
-    catalog.read_words().await.unwrap();
+    catalog.update(&changed, patch(json!({ "title": "No forecast" })), None, ChangedBy::Admin).await.unwrap();
+    catalog.delete(endpoints[6].slug.as_str(), None, ChangedBy::Admin).await.unwrap();
+    catalog.load_index().await.unwrap();
     assert_eq!(total(), Ok(MANY.div_ceil(3) - 1));
     let forecast = search::Query::parse("forecast").unwrap();
     let found = catalog.all().search(&forecast, 0, usize::MAX, |entry| entry.slug.as_str() == changed).unwrap();
     assert_eq!(found.total, 1);
     while let Some(merge) = catalog.all().due() {
-        catalog.rearrange(|snapshot| snapshot.adopt(merge.run()));
+        catalog.rebuild_snapshot(|snapshot| snapshot.adopt(merge.run()));
     }
     assert_eq!(total(), Ok(MANY.div_ceil(3) - 1));
 }

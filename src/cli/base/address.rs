@@ -31,9 +31,9 @@ impl TypedValueParser for Address {
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, clap::Error> {
         let read = value.to_str().ok_or_else(|| "it is no text".to_owned()).and_then(parse);
-        read.map_err(|why| {
+        read.map_err(|reason| {
             let of = arg.map_or_else(|| "the address".to_owned(), |arg| format!("'{arg}'"));
-            command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {why}"))
+            command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {reason}"))
         })
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn is_loopback(url: &Url) -> bool {
 }
 
 /// Formats the address for people, without a trailing slash.
-pub(crate) fn told(url: &Url) -> &str {
+pub(crate) fn host_name(url: &Url) -> &str {
     url.as_str().trim_end_matches('/')
 }
 

@@ -12,7 +12,7 @@ use tollhouse_front::{Charged, Code};
 use super::error::{Error, Exit, Result};
 
 /// Maximum number of bytes that are read of an answer, more than the host ever sends.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// A successful answer of a host.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Answer {
         if status.is_redirection() {
             return Err(redirected(&headers));
         }
-        let text = bytes(response, MOST_BYTES).await?;
+        let text = bytes(response, MAX_BYTES).await?;
         let body = parse(&text).ok();
         if !status.is_success() {
             return Err(refusal(status, &headers, body));
@@ -70,11 +70,11 @@ pub(crate) fn redirected(headers: &HeaderMap) -> Error {
 /// # Errors
 ///
 /// An answer that is larger or incomplete.
-pub(crate) async fn bytes(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>> {
+pub(crate) async fn bytes(mut response: reqwest::Response, max: usize) -> Result<Vec<u8>> {
     let mut read = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| away(&error))? {
-        if read.len() + chunk.len() > most {
-            return Err(Error::refused(format!("the host's answer has more than {most} bytes")));
+    while let Some(chunk) = response.chunk().await.map_err(|error| is_unavailable(&error))? {
+        if read.len() + chunk.len() > max {
+            return Err(Error::refused(format!("the host's answer has more than {max} bytes")));
         }
         read.extend_from_slice(&chunk);
     }
@@ -82,41 +82,41 @@ pub(crate) async fn bytes(mut response: reqwest::Response, most: usize) -> Resul
 }
 
 /// Returns the error for a missing or incomplete answer.
-pub(crate) fn away(error: &reqwest::Error) -> Error {
+pub(crate) fn is_unavailable(error: &reqwest::Error) -> Error {
     let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
-    let why = match cause {
+    let reason = match cause {
         _ if error.is_timeout() => "no answer in time".to_owned(),
         Some(cause) => cause.to_string(),
         None => error.to_string(),
     };
-    let place = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-    Error::new(Exit::Away, format!("the host at {place} does not answer: {why}"))
+    let position = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    Error::new(Exit::Away, format!("the host at {position} does not answer: {reason}"))
 }
 
 /// Returns the error for an answer that is not a success.
 pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Value>) -> Error {
-    let said = match body {
+    let message = match body {
         Some(Value::Object(mut members)) => members.remove("error"),
         Some(_) | None => None,
     };
     // A payment challenge has the format of x402, for x402 clients.
-    let said = match said {
-        Some(Value::String(why)) if status == StatusCode::PAYMENT_REQUIRED => Some(challenged(&why, headers)),
-        said => said,
+    let message = match message {
+        Some(Value::String(reason)) if status == StatusCode::PAYMENT_REQUIRED => Some(challenged(&reason, headers)),
+        message => message,
     };
-    let Some(Value::Object(said)) = said else {
+    let Some(Value::Object(message)) = message else {
         let exit = if matches!(status.as_u16(), 502..=504) { Exit::Away } else { Exit::Refused };
         let error = Error::new(exit, format!("the host answered {status}, in no form of its own"));
         return error.hint("is this the address of a Tollhouse host, and what stands before it well?");
     };
-    let text = |name: &str| said.get(name).and_then(Value::as_str);
-    let mut error = Error::new(exit(status, &said), text("message").unwrap_or("the host refused"));
+    let text = |name: &str| message.get(name).and_then(Value::as_str);
+    let mut error = Error::new(exit(status, &message), text("message").unwrap_or("the host refused"));
     error.hint = text("hint").map(str::to_owned);
-    error.more = details(&said);
+    error.more = details(&message);
     if let Some(wait) = retry_after(headers) {
         error.more.push(format!("again in {} s", wait.as_secs()));
     }
-    error.said = Box::new(said);
+    error.reported = Box::new(message);
     in_commands(error)
 }
 
@@ -131,9 +131,9 @@ fn in_commands(error: Error) -> Error {
     }
 }
 
-fn challenged(why: &str, headers: &HeaderMap) -> Value {
+fn challenged(reason: &str, headers: &HeaderMap) -> Value {
     let request = headers.get("x-request-id").and_then(|id| id.to_str().ok());
-    json!({ "code": "payment_required", "fault": "caller", "message": why, "charged": false, "requestId": request })
+    json!({ "code": "payment_required", "fault": "caller", "message": reason, "charged": false, "requestId": request })
 }
 
 /// Returns how long the host asks to wait.
@@ -141,10 +141,10 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
-fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
-    let code = said.get("code").and_then(Value::as_str).unwrap_or_default();
+fn exit(status: StatusCode, message: &Map<String, Value>) -> Exit {
+    let code = message.get("code").and_then(Value::as_str).unwrap_or_default();
     let known = Code::ALL.iter().find(|known| known.row().name == code && known.row().status == status);
-    if said.get("charged").and_then(Value::as_str) == Some("unknown")
+    if message.get("charged").and_then(Value::as_str) == Some("unknown")
         || known.is_some_and(|code| matches!(code.row().charged, Charged::Unknown))
     {
         return Exit::Unknown;
@@ -165,27 +165,27 @@ fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
 }
 
 /// Formats the further details of an error for people.
-fn details(said: &Map<String, Value>) -> Vec<String> {
-    let mut told = Vec::new();
-    if let Some(pointer) = said.get("pointer").and_then(Value::as_str).filter(|pointer| !pointer.is_empty()) {
-        told.push(format!("at {pointer}"));
+fn details(message: &Map<String, Value>) -> Vec<String> {
+    let mut reported = Vec::new();
+    if let Some(pointer) = message.get("pointer").and_then(Value::as_str).filter(|pointer| !pointer.is_empty()) {
+        reported.push(format!("at {pointer}"));
     }
-    if let Some(at) = said.get("at") {
-        told.push(format!("at {}:{}", at["line"], at["column"]));
+    if let Some(at) = message.get("at") {
+        reported.push(format!("at {}:{}", at["line"], at["column"]));
     }
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
-    for problem in said.get("problems").and_then(Value::as_array).into_iter().flatten() {
-        let place = text(problem, "pointer");
-        told.push(format!("{}  {}", if place.is_empty() { "/" } else { &place }, text(problem, "message")));
+    for problem in message.get("problems").and_then(Value::as_array).into_iter().flatten() {
+        let position = text(problem, "pointer");
+        reported.push(format!("{}  {}", if position.is_empty() { "/" } else { &position }, text(problem, "message")));
     }
-    for finding in said.get("findings").and_then(Value::as_array).into_iter().flatten() {
+    for finding in message.get("findings").and_then(Value::as_array).into_iter().flatten() {
         let line = finding["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
-        told.push(format!("{}{line}  {} ({})", text(finding, "field"), text(finding, "rule"), text(finding, "severity")));
+        reported.push(format!("{}{line}  {} ({})", text(finding, "field"), text(finding, "rule"), text(finding, "severity")));
     }
-    if let Some(known) = said.get("known").and_then(Value::as_array) {
-        told.push(format!("known: {}", known.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")));
+    if let Some(known) = message.get("known").and_then(Value::as_array) {
+        reported.push(format!("known: {}", known.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")));
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn commands_are_named_where_the_host_names_operations() {
-        let told = |code: &str, hint: &str| {
+        let describe = |code: &str, hint: &str| {
             let error = json!({ "error": { "code": code, "message": "say first where payouts go: POST /ai/x", "hint": hint } });
             let error = refusal(StatusCode::CONFLICT, &HeaderMap::new(), Some(error));
             format!("{} {}", error.message, error.hint.unwrap_or_default())
@@ -224,14 +224,14 @@ mod tests {
         for (code, hint, command) in
             [("payout_settings_missing", "", "tollhouse payouts settings"), ("unauthorized", "send `X-Admin-Token`", "tollhouse login")]
         {
-            let told = told(code, hint);
-            assert!(told.contains(command) && !told.contains("X-Admin-Token"), "{told}");
+            let describe = describe(code, hint);
+            assert!(describe.contains(command) && !describe.contains("X-Admin-Token"), "{describe}");
         }
-        assert!(told("payout_settings_missing", "").starts_with("it was not said yet"));
+        assert!(describe("payout_settings_missing", "").starts_with("it was not said yet"));
     }
 
     #[test]
-    fn what_is_no_envelope_is_told_as_such() {
+    fn what_is_no_envelope_is_reported_as_such() {
         for body in [json!([]), json!({ "error": "text" }), json!(null)] {
             assert_eq!(end(502, body.clone()), Exit::Away);
             assert_eq!(end(404, body), Exit::Refused);
@@ -239,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn what_an_error_says_besides_is_told() {
-        let said = json!({ "code": "invalid_input", "pointer": "/priceUsd", "at": { "line": 3, "column": 9 }, "problems": [{ "pointer": "", "message": "no" }],
+    fn what_an_error_says_besides_is_reported() {
+        let body = json!({ "code": "invalid_input", "pointer": "/priceUsd", "at": { "line": 3, "column": 9 }, "problems": [{ "pointer": "", "message": "no" }],
             "findings": [{ "field": "/title", "rule": "code.eval", "severity": "review" }], "known": ["a", "b"] });
-        let told = details(said.as_object().unwrap());
-        assert_eq!(told, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "known: a, b"]);
+        let reported = details(body.as_object().unwrap());
+        assert_eq!(reported, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "known: a, b"]);
     }
 }

@@ -2,50 +2,50 @@
 
 use serde_json::Value;
 
-use super::clean::{first, json};
+use super::sanitize::{first, json};
 
 /// Maximum length of a displayed value, in characters.
-const LONGEST: usize = 60;
+const MAX_LEN: usize = 60;
 
 /// Fields that are never shown, because they change with everything else.
-const BESIDE: [&str; 4] = ["revision", "updatedAt", "versions", "review"];
+const CONTEXT: [&str; 4] = ["revision", "updatedAt", "versions", "review"];
 
 /// Returns each field in which two records differ, as `limits.wallMs  10000 → 5000`.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
-    let told = pairs(before, after);
-    let width = told.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    told.into_iter().map(|(name, change)| format!("{name:width$}  {change}")).collect()
+    let reported = pairs(before, after);
+    let width = reported.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    reported.into_iter().map(|(name, change)| format!("{name:width$}  {change}")).collect()
 }
 
 /// Returns each field in which two records differ, as pairs of name and change.
 pub(crate) fn pairs(before: &Value, after: &Value) -> Vec<(String, String)> {
-    let mut told = Vec::new();
-    walk("", before, after, &mut told);
-    told
+    let mut reported = Vec::new();
+    walk("", before, after, &mut reported);
+    reported
 }
 
-fn walk(name: &str, before: &Value, after: &Value, told: &mut Vec<(String, String)>) {
+fn walk(name: &str, before: &Value, after: &Value, reported: &mut Vec<(String, String)>) {
     if before == after {
         return;
     }
     if let (Value::Object(old), Value::Object(new)) = (before, after) {
         let mut names: Vec<_> = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))).collect();
         names.sort();
-        for member in names.into_iter().filter(|member| !name.is_empty() || !BESIDE.contains(&member.as_str())) {
+        for member in names.into_iter().filter(|member| !name.is_empty() || !CONTEXT.contains(&member.as_str())) {
             let path = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
-            walk(&path, &before[member], &after[member], told);
+            walk(&path, &before[member], &after[member], reported);
         }
         return;
     }
-    told.push((first(name, LONGEST), format!("{} → {}", shown(before), shown(after))));
+    reported.push((first(name, MAX_LEN), format!("{} → {}", shown(before), shown(after))));
 }
 
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::String(text) if text.starts_with("sha256:") => short(text),
-        Value::String(text) => first(text, LONGEST),
-        other => first(&json(other), LONGEST),
+        Value::String(text) => first(text, MAX_LEN),
+        other => first(&json(other), MAX_LEN),
     }
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_field_that_differs_is_told_with_what_it_was_and_is() {
+    fn each_field_that_differs_is_reported_with_what_it_was_and_is() {
         let before = json!({ "revision": 7, "limits": { "wallMs": 10000, "cpuMs": 1 }, "version": "sha256:3f9a1c0b22", "title": "a", "tags": ["x"], "updatedAt": 1 });
         let after = json!({ "revision": 9, "limits": { "wallMs": 5000, "cpuMs": 1 }, "version": "sha256:8be07d1122", "title": "a\u{202e}\nb", "paused": true, "tags": ["x"] });
         assert_eq!(

@@ -9,12 +9,12 @@ use reqwest::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 use tollhouse_tool::WithResponse;
 
 use super::{
-    address::{is_loopback, told},
-    answer::{Answer, away},
+    address::{host_name, is_loopback},
+    answer::{Answer, is_unavailable},
     credentials::Credentials,
     error::{Error, Exit, Result},
     global::Role,
@@ -32,7 +32,7 @@ const AGENT: &str = concat!("tollhouse/", env!("CARGO_PKG_VERSION"));
 
 /// The kinds of credentials that a request can use, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum CredentialChoice {
     /// No credential is needed.
     Everyone,
     /// No credential is needed, but with one the answer contains more.
@@ -49,7 +49,7 @@ pub(crate) enum Who {
     Payer,
 }
 
-impl Who {
+impl CredentialChoice {
     fn roles(self) -> &'static [Role] {
         match self {
             Self::Everyone => &[],
@@ -107,19 +107,28 @@ impl Client {
         url
     }
 
-    pub(crate) fn get(&self, path: &[&str]) -> Asking<'_> {
+    pub(crate) fn get(&self, path: &[&str]) -> PendingRequest<'_> {
         self.ask(Method::GET, path)
     }
 
-    pub(crate) fn post(&self, path: &[&str]) -> Asking<'_> {
+    pub(crate) fn post(&self, path: &[&str]) -> PendingRequest<'_> {
         self.ask(Method::POST, path)
     }
 
-    pub(crate) fn ask(&self, method: Method, path: &[&str]) -> Asking<'_> {
+    pub(crate) fn ask(&self, method: Method, path: &[&str]) -> PendingRequest<'_> {
         // `.` and `..` would lead to another operation.
         let strange = path.iter().find(|piece| matches!(**piece, "." | ".." | ""));
         let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is no name")));
-        Asking { client: self, method, url: self.at(path), headers: HeaderMap::new(), body: None, most: None, who: Who::Manager, wrong }
+        PendingRequest {
+            client: self,
+            method,
+            url: self.at(path),
+            headers: HeaderMap::new(),
+            body: None,
+            max: None,
+            who: CredentialChoice::Manager,
+            wrong,
+        }
     }
 
     /// Returns the credential for a request that `who` may make, or `None` if none is needed.
@@ -127,7 +136,7 @@ impl Client {
     /// # Errors
     ///
     /// There is no such credential, or it would be sent in a way that others can read.
-    pub(crate) fn credential(&self, who: Who) -> Result<Option<(Role, &Hidden)>> {
+    pub(crate) fn credential(&self, who: CredentialChoice) -> Result<Option<(Role, &HiddenValue)>> {
         let fitting = who.roles();
         let found = match self.role {
             Some(role) if fitting.contains(&role) => self.credentials.get(role).map(|credential| (role, credential)),
@@ -137,19 +146,21 @@ impl Client {
         match found {
             Some(_) if self.base.scheme() == "http" && !is_loopback(&self.base) && !self.plain_http => {
                 let error =
-                    Error::credential(format!("{} is plain http: whoever is on the way would read the credential", told(&self.base)));
+                    Error::credential(format!("{} is plain http: whoever is on the way would read the credential", host_name(&self.base)));
                 Err(error.hint("use its https address, or --allow-plain-http if the way is yours"))
             }
-            None if !matches!(who, Who::Everyone | Who::Anyone | Who::Payer) => Err(self.lacks(fitting)),
+            None if !matches!(who, CredentialChoice::Everyone | CredentialChoice::Anyone | CredentialChoice::Payer) => {
+                Err(self.lacks(fitting))
+            }
             found => Ok(found),
         }
     }
 
     fn lacks(&self, fitting: &[Role]) -> Error {
-        let wanted: Vec<_> = fitting.iter().map(|role| role.what()).collect();
+        let requested: Vec<_> = fitting.iter().map(|role| role.what()).collect();
         let variables: Vec<_> = fitting.iter().map(|role| role.variable()).collect();
-        let error = Error::credential(format!("there is no {} for {}", wanted.join(" or "), told(&self.base)));
-        error.hint(format!("tollhouse login --url {}, or set {}", told(&self.base), variables.join(" or ")))
+        let error = Error::credential(format!("there is no {} for {}", requested.join(" or "), host_name(&self.base)));
+        error.hint(format!("tollhouse login --url {}, or set {}", host_name(&self.base), variables.join(" or ")))
     }
 }
 
@@ -173,22 +184,22 @@ pub(crate) fn connecting(to: &Url, silence: Option<Duration>) -> Result<reqwest:
 /// A request that is being built.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Asking<'c> {
+pub(crate) struct PendingRequest<'c> {
     client: &'c Client,
     method: Method,
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
     /// Timeout for the whole answer. Default: none.
-    most: Option<Duration>,
-    who: Who,
+    max: Option<Duration>,
+    who: CredentialChoice,
     /// Why the request is invalid, if it is.
     wrong: Option<Error>,
 }
 
-impl Asking<'_> {
-    /// Sets who may make the request. Default: [`Who::Manager`].
-    pub(crate) fn by(mut self, who: Who) -> Self {
+impl PendingRequest<'_> {
+    /// Sets who may make the request. Default: [`CredentialChoice::Manager`].
+    pub(crate) fn by(mut self, who: CredentialChoice) -> Self {
         self.who = who;
         self
     }
@@ -264,14 +275,14 @@ impl Asking<'_> {
     async fn send_for(self, parse: impl FnOnce(&[u8]) -> serde_json::Result<Value>) -> Result<Answer> {
         let changes = self.method != Method::GET;
         let lost = |error: Error| match error.exit {
-            Exit::Away if changes && error.said.is_empty() => error.more(["whether it was done is not known".to_owned()]),
+            Exit::Away if changes && error.reported.is_empty() => error.more(["whether it was done is not known".to_owned()]),
             _ => error,
         };
-        let asked = async {
-            let response = Self { most: Some(ANSWER), ..self }.open().await?;
+        let request = async {
+            let response = Self { max: Some(ANSWER), ..self }.open().await?;
             Answer::read(response, parse).await
         };
-        asked.await.map_err(lost)
+        request.await.map_err(lost)
     }
 
     /// Sends the request without reading the body.
@@ -290,13 +301,13 @@ impl Asking<'_> {
             self.headers.insert(role.header(), value);
         }
         let mut request = self.client.http.request(self.method, self.url).headers(self.headers);
-        if let Some(most) = self.most {
-            request = request.timeout(most);
+        if let Some(max) = self.max {
+            request = request.timeout(max);
         }
         if let Some(body) = self.body {
             request = request.body(body);
         }
-        request.send().await.map_err(|error| away(&error))
+        request.send().await.map_err(|error| is_unavailable(&error))
     }
 }
 
@@ -305,7 +316,7 @@ mod tests {
     use super::*;
 
     fn client(base: &str, plain_http: bool) -> Client {
-        let mut credentials = super::super::credentials::Kept::default();
+        let mut credentials = super::super::credentials::CredentialFile::default();
         let url = Url::parse(base).unwrap();
         credentials.keep("a", &url, Role::Builder, "bk_1".to_owned().into());
         credentials.keep("a", &url, Role::Admin, "t".to_owned().into());
@@ -315,21 +326,21 @@ mod tests {
     #[test]
     fn a_credential_goes_over_plain_http_to_this_machine_alone() {
         for (base, goes) in [("https://a.example", true), ("http://127.0.0.1:1", true), ("http://a.example", false)] {
-            assert_eq!(client(base, false).credential(Who::Manager).is_ok(), goes, "{base}");
-            assert!(client(base, false).credential(Who::Everyone).unwrap().is_none());
+            assert_eq!(client(base, false).credential(CredentialChoice::Manager).is_ok(), goes, "{base}");
+            assert!(client(base, false).credential(CredentialChoice::Everyone).unwrap().is_none());
         }
-        assert!(client("http://a.example", true).credential(Who::Manager).is_ok());
+        assert!(client("http://a.example", true).credential(CredentialChoice::Manager).is_ok());
     }
 
     #[test]
     fn the_credential_of_whom_it_is_asked_is_shown() {
         let mut client = client("http://127.0.0.1", false);
         let role = |client: &Client, who| client.credential(who).unwrap().map(|(role, _)| role);
-        assert_eq!(role(&client, Who::Manager), Some(Role::Builder));
-        assert_eq!(role(&client, Who::Admin), Some(Role::Admin));
-        assert_eq!(role(&client, Who::Holder), Some(Role::Admin));
+        assert_eq!(role(&client, CredentialChoice::Manager), Some(Role::Builder));
+        assert_eq!(role(&client, CredentialChoice::Admin), Some(Role::Admin));
+        assert_eq!(role(&client, CredentialChoice::Holder), Some(Role::Admin));
         client.role = Some(Role::Admin);
-        assert_eq!(role(&client, Who::Manager), Some(Role::Admin));
+        assert_eq!(role(&client, CredentialChoice::Manager), Some(Role::Admin));
     }
 
     #[test]

@@ -8,26 +8,26 @@ use std::{
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize, Serializer};
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 
 use super::{
     address::{self, same_place},
     environment,
     error::{Error, Result},
     global::Role,
-    places,
+    private_files,
 };
 
 /// Credentials for a host.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
-    builder_key: Option<Hidden>,
-    admin_token: Option<Hidden>,
-    credit: Option<Hidden>,
+    builder_key: Option<HiddenValue>,
+    admin_token: Option<HiddenValue>,
+    credit: Option<HiddenValue>,
 }
 
 impl Credentials {
-    pub(crate) fn get(&self, role: Role) -> Option<&Hidden> {
+    pub(crate) fn get(&self, role: Role) -> Option<&HiddenValue> {
         match role {
             Role::Builder => self.builder_key.as_ref(),
             Role::Admin => self.admin_token.as_ref(),
@@ -36,19 +36,19 @@ impl Credentials {
     }
 
     /// Returns credentials that contain only this one.
-    pub(crate) fn only(role: Role, credential: Hidden) -> Self {
+    pub(crate) fn only(role: Role, credential: HiddenValue) -> Self {
         let mut credentials = Self::default();
-        let place = match role {
+        let position = match role {
             Role::Builder => &mut credentials.builder_key,
             Role::Admin => &mut credentials.admin_token,
             Role::Credit => &mut credentials.credit,
         };
-        *place = Some(credential);
+        *position = Some(credential);
         credentials
     }
 
     /// Returns credentials that contain only an admin token.
-    pub(crate) fn admin(token: Hidden) -> Self {
+    pub(crate) fn admin(token: HiddenValue) -> Self {
         Self { admin_token: Some(token), ..Self::default() }
     }
 
@@ -118,7 +118,7 @@ impl Role {
 /// The contents of the file, by profile.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Kept(BTreeMap<String, Entry>);
+pub(crate) struct CredentialFile(BTreeMap<String, Entry>);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,38 +127,38 @@ struct Entry {
     #[serde(with = "address")]
     url: Url,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    builder_key: Option<Hidden>,
+    builder_key: Option<HiddenValue>,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    admin_token: Option<Hidden>,
+    admin_token: Option<HiddenValue>,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
-    credit: Option<Hidden>,
+    credit: Option<HiddenValue>,
 }
 
 #[expect(clippy::ref_option, reason = "as serde calls it")]
-fn exposed<S: Serializer>(hidden: &Option<Hidden>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    hidden.as_ref().map(Hidden::expose).serialize(serializer)
+fn exposed<S: Serializer>(hidden: &Option<HiddenValue>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    hidden.as_ref().map(HiddenValue::expose).serialize(serializer)
 }
 
 /// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
-    Ok(places::config()?.join("credentials.toml"))
+    Ok(private_files::config()?.join("credentials.toml"))
 }
 
-impl Kept {
+impl CredentialFile {
     /// Reads the file. Without one, there are no credentials.
     ///
     /// # Errors
     ///
     /// The file is readable by others or malformed.
     pub(crate) fn read(file: &Path) -> Result<Self> {
-        let text = zeroize::Zeroizing::new(places::read_private(file)?.unwrap_or_default());
+        let text = zeroize::Zeroizing::new(private_files::read_private(file)?.unwrap_or_default());
         // The parser's message would repeat lines of the file.
         toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` does not read: log in anew, or mend it", file.display())))
     }
 
     pub(crate) fn write(&self, file: &Path) -> Result {
         let text = toml::to_string(self).map(zeroize::Zeroizing::new).map_err(|error| Error::refused(error.to_string()))?;
-        places::write_private(file, &text)
+        private_files::write_private(file, &text)
     }
 
     /// Returns the credentials of a profile, if they are for this host.
@@ -172,16 +172,16 @@ impl Kept {
     }
 
     /// Stores a credential. Credentials stored under the same name for another host are removed.
-    pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: Hidden) {
+    pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: HiddenValue) {
         let entry = || Entry { url: url.clone(), builder_key: None, admin_token: None, credit: None };
-        let kept = self.0.entry(name.to_owned()).or_insert_with(entry);
-        if !same_place(&kept.url, url) {
-            *kept = entry();
+        let stored = self.0.entry(name.to_owned()).or_insert_with(entry);
+        if !same_place(&stored.url, url) {
+            *stored = entry();
         }
         match role {
-            Role::Builder => kept.builder_key = Some(credential),
-            Role::Admin => kept.admin_token = Some(credential),
-            Role::Credit => kept.credit = Some(credential),
+            Role::Builder => stored.builder_key = Some(credential),
+            Role::Admin => stored.admin_token = Some(credential),
+            Role::Credit => stored.credit = Some(credential),
         }
     }
 
@@ -199,9 +199,9 @@ impl Kept {
             Role::Admin => entry.admin_token.take(),
             Role::Credit => entry.credit.take(),
         };
-        let left = Credentials { builder_key: entry.builder_key, admin_token: entry.admin_token, credit: entry.credit };
-        if !left.is_empty() {
-            let Credentials { builder_key, admin_token, credit } = left;
+        let remaining = Credentials { builder_key: entry.builder_key, admin_token: entry.admin_token, credit: entry.credit };
+        if !remaining.is_empty() {
+            let Credentials { builder_key, admin_token, credit } = remaining;
             self.0.insert(name.to_owned(), Entry { url: entry.url, builder_key, admin_token, credit });
         }
         forgotten.is_some()
@@ -217,25 +217,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("credentials.toml");
         let (here, there) = (Url::parse("https://a.example").unwrap(), Url::parse("https://a.example:444").unwrap());
-        let mut kept = Kept::read(&file).unwrap();
-        kept.keep("prod", &here, Role::Builder, "bk_1".to_owned().into());
-        kept.keep("prod", &here, Role::Credit, "dc_1".to_owned().into());
-        kept.write(&file).unwrap();
-        let read = || Kept::read(&file).unwrap();
-        assert_eq!(read().of("prod", &here).get(Role::Builder).map(Hidden::expose), Some("bk_1"));
+        let mut stored = CredentialFile::read(&file).unwrap();
+        stored.keep("prod", &here, Role::Builder, "bk_1".to_owned().into());
+        stored.keep("prod", &here, Role::Credit, "dc_1".to_owned().into());
+        stored.write(&file).unwrap();
+        let read = || CredentialFile::read(&file).unwrap();
+        assert_eq!(read().of("prod", &here).get(Role::Builder).map(HiddenValue::expose), Some("bk_1"));
         assert!(read().of("prod", &there).is_empty() && read().of("other", &here).is_empty());
-        let mut kept = read();
-        assert!(kept.forget("prod", Some(Role::Builder)) && !kept.forget("prod", Some(Role::Admin)) && !kept.forget("other", None));
-        kept.keep("prod", &there, Role::Admin, "t".to_owned().into());
-        assert!(kept.of("prod", &there).get(Role::Credit).is_none(), "what was for another host is gone");
+        let mut stored = read();
+        assert!(stored.forget("prod", Some(Role::Builder)) && !stored.forget("prod", Some(Role::Admin)) && !stored.forget("other", None));
+        stored.keep("prod", &there, Role::Admin, "t".to_owned().into());
+        assert!(stored.of("prod", &there).get(Role::Credit).is_none(), "what was for another host is gone");
     }
 
     #[test]
     fn a_file_that_does_not_read_is_not_repeated() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("credentials.toml");
-        places::write_private(&file, "[prod]\nbuilder_key = \"bk_secret\n").unwrap();
-        let Err(error) = Kept::read(&file) else { panic!("it read") };
+        private_files::write_private(&file, "[prod]\nbuilder_key = \"bk_secret\n").unwrap();
+        let Err(error) = CredentialFile::read(&file) else { panic!("it read") };
         assert!(!format!("{error:?}").contains("bk_secret"));
     }
 }

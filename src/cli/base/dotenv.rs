@@ -28,9 +28,9 @@ pub(crate) struct Entry {
 
 /// A malformed line and the reason. The message never contains a value.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedLine {
     pub(crate) line: u32,
-    pub(crate) why: &'static str,
+    pub(crate) reason: &'static str,
 }
 
 /// Parses a file. If a name occurs twice, the last entry counts.
@@ -38,7 +38,7 @@ pub(crate) struct Malformed {
 /// # Errors
 ///
 /// The first line that is neither an entry, a comment, nor empty.
-pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Malformed> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, MalformedLine> {
     let text = Zeroizing::new(text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n"));
     let mut entries = Vec::<Entry>::new();
     let mut rest = 0;
@@ -47,7 +47,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Malformed> {
         no_more(&text, rest, whole.start())?;
         rest = whole.end();
         let line = line_at(&text, found.get(1).map_or(whole.start(), |name| name.start()));
-        let value = unquoted(found.get(2).map_or("", |value| value.as_str().trim())).map_err(|why| Malformed { line, why })?;
+        let value = unquoted(found.get(2).map_or("", |value| value.as_str().trim())).map_err(|reason| MalformedLine { line, reason })?;
         entries.retain(|entry| entry.name != name);
         entries.push(Entry { line, name: name.to_owned(), value });
     }
@@ -56,13 +56,13 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Malformed> {
 }
 
 /// Refuses anything but comments between two entries or after the last one.
-fn no_more(text: &str, from: usize, to: usize) -> Result<(), Malformed> {
+fn no_more(text: &str, from: usize, to: usize) -> Result<(), MalformedLine> {
     let mut at = from;
     for row in text[from..to].split_inclusive('\n') {
         let row_at = at;
         at += row.len();
         if !row.trim().is_empty() && !row.trim_start().starts_with('#') {
-            return Err(Malformed { line: line_at(text, row_at), why: "it is not of the form NAME=value" });
+            return Err(MalformedLine { line: line_at(text, row_at), reason: "it is not of the form NAME=value" });
         }
     }
     Ok(())
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn a_file_with_a_mark_comments_exports_and_windows_lines_is_read() {
         let text = "\u{feff}A=1\r\n# comment\r\n\r\n  export B = two \r\nC: three\r\nD.e-f=4\rA=5";
-        let wanted = [("B", "two"), ("C", "three"), ("D.e-f", "4"), ("A", "5")];
-        assert_eq!(read(text), wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let requested = [("B", "two"), ("C", "three"), ("D.e-f", "4"), ("A", "5")];
+        assert_eq!(read(text), requested.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let lines: Vec<_> = parse("A=1\nB=\"x\ny\"\n\nC=1").unwrap().into_iter().map(|entry| entry.line).collect();
         assert_eq!(lines, [1, 2, 5]);
     }

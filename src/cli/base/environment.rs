@@ -3,7 +3,7 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 
 /// A builder's key.
 pub(crate) const BUILDER_KEY: &str = "TOLLHOUSE_BUILDER_KEY";
@@ -27,7 +27,7 @@ fn set(name: &str) -> Option<OsString> {
 }
 
 /// Returns a secret. A value that is not valid text is ignored.
-pub(crate) fn hidden(name: &str) -> Option<Hidden> {
+pub(crate) fn hidden(name: &str) -> Option<HiddenValue> {
     set(name)?.into_string().ok().map(|text| text.trim_end_matches(['\r', '\n']).to_owned().into())
 }
 

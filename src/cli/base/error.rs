@@ -6,9 +6,9 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use tollhouse_base::causes::in_full;
+use tollhouse_base::error_chain::full_message;
 
-use super::clean::{block, line};
+use super::sanitize::{block, line};
 
 /// The exit code of a failed command, for programs. Success is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) struct Error {
     /// Whether the hint is a complete sentence that needs no introduction.
     pub(crate) is_sentence: bool,
     /// The host's `error` object, if it sent one.
-    pub(crate) said: Box<Map<String, Value>>,
+    pub(crate) reported: Box<Map<String, Value>>,
     /// Set if nobody is left to read the error: nothing is printed, and the process exits with this code.
     pub(crate) silent: Option<u8>,
 }
@@ -56,7 +56,7 @@ impl std::error::Error for Error {}
 /// Converts an error of a command that uses no host: an `Error` stays the same, any other is formatted with its causes.
 impl From<Box<dyn std::error::Error>> for Error {
     fn from(error: Box<dyn std::error::Error>) -> Self {
-        error.downcast::<Self>().map_or_else(|error| Self::refused(in_full(error.as_ref())), |own| *own)
+        error.downcast::<Self>().map_or_else(|error| Self::refused(full_message(error.as_ref())), |own| *own)
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, said: Box::default(), silent: None }
+        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, reported: Box::default(), silent: None }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -127,7 +127,7 @@ impl Error {
     }
 
     fn text(&self, name: &str) -> &str {
-        self.said.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.reported.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Returns the exit code of the process.
@@ -136,18 +136,18 @@ impl Error {
     }
 
     /// Prints the error on standard error, as text or as one JSON object.
-    pub(crate) fn tell(&self, as_json: bool) {
+    pub(crate) fn report(&self, as_json: bool) {
         if self.silent.is_some() {
             return;
         }
-        let text = if as_json { format!("{}\n", super::clean::json(&self.record())) } else { self.words() };
+        let text = if as_json { format!("{}\n", super::sanitize::json(&self.record())) } else { self.words() };
         // There is no other place to report to.
         _ = io::stderr().write_all(text.as_bytes());
     }
 
     /// Returns the error as JSON: the host's error object, with the command's own fields on top.
     fn record(&self) -> Value {
-        let mut error = Value::Object((*self.said).clone());
+        let mut error = Value::Object((*self.reported).clone());
         error["message"] = json!(self.message);
         error["exit"] = json!(self.exit as u8);
         if let Some(hint) = &self.hint {
@@ -176,13 +176,13 @@ impl Error {
         if self.is_sentence {
             return text;
         }
-        let told = match (self.code(), self.request_id()) {
+        let reported = match (self.code(), self.request_id()) {
             ("", "") => return text,
             (code, "") => code.to_owned(),
             ("", request) => request.to_owned(),
             (code, request) => format!("{code}, {request}"),
         };
-        text + &format!("({})\n", line(&told))
+        text + &format!("({})\n", line(&reported))
     }
 }
 
@@ -198,9 +198,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_as_the_flags_that_say_them() {
+    fn fields_are_reported_as_the_flags_that_say_them() {
         let error = Error::refused("no").more(["at /transaction", "at /amountUsd", "at /other"].map(str::to_owned));
-        let told = error.flags(&[("amountUsd", "amount"), ("transaction", "transaction")]).more;
-        assert_eq!(told, ["at --transaction", "at --amount", "at /other"]);
+        let reported = error.flags(&[("amountUsd", "amount"), ("transaction", "transaction")]).more;
+        assert_eq!(reported, ["at --transaction", "at --amount", "at /other"]);
     }
 }

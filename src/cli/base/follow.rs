@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::{
     answer::Answer,
-    client::{Asking, SILENCE},
+    client::{PendingRequest, SILENCE},
     error::{Error, Exit, Result},
-    out::{Out, Paint},
+    output::{Output, Style},
     sse::{Event, Reader},
 };
 
@@ -26,7 +26,7 @@ const LAST: Duration = Duration::from_secs(10);
 const STEADY: Duration = Duration::from_secs(5);
 
 /// How an established connection ended.
-enum Ended {
+enum ConnectionEnd {
     /// It broke, or the host closed it.
     Lost,
     /// The reader has enough.
@@ -41,37 +41,37 @@ enum Ended {
 ///
 /// The host's refusal, or a host that was never reachable. A host that goes away later is waited for.
 pub(crate) async fn follow<'c>(
-    out: Out,
-    ask: impl Fn(Option<String>) -> Asking<'c>,
-    mut told: impl FnMut(Value) -> Result<bool>,
+    out: Output,
+    ask: impl Fn(Option<String>) -> PendingRequest<'c>,
+    mut reported: impl FnMut(Value) -> Result<bool>,
 ) -> Result {
-    let following = Following { out, begun: Instant::now(), last: None, retry: FIRST };
+    let following = Following { out, started: Instant::now(), last: None, retry: FIRST };
     tokio::select! {
-        ended = following.run(ask, &mut told) => ended,
+        ended = following.run(ask, &mut reported) => ended,
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
-        () = nobody_reads() => Ok(()),
+        () = is_reader_gone() => Ok(()),
     }
 }
 
 /// How often to check whether somebody reads standard output.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until the reader of standard output has gone, such as `head`. Without new entries, no write would notice that.
-pub(crate) async fn nobody_reads() {
+pub(crate) async fn is_reader_gone() {
     let stdout = io::stdout();
     loop {
-        let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+        let mut request = [PollFd::new(&stdout, PollFlags::empty())];
         // A file never reports that; a pipe or socket does.
-        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+        if poll(&mut request, Some(&Timespec::default())).is_ok() && request[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
             return;
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
 struct Following {
-    out: Out,
-    begun: Instant,
+    out: Output,
+    started: Instant,
     /// Id of the last entry.
     last: Option<String>,
     /// Delay before the next attempt to reconnect.
@@ -79,7 +79,11 @@ struct Following {
 }
 
 impl Following {
-    async fn run<'c>(mut self, ask: impl Fn(Option<String>) -> Asking<'c>, told: &mut impl FnMut(Value) -> Result<bool>) -> Result {
+    async fn run<'c>(
+        mut self,
+        ask: impl Fn(Option<String>) -> PendingRequest<'c>,
+        reported: &mut impl FnMut(Value) -> Result<bool>,
+    ) -> Result {
         let mut lost: Option<Instant> = None;
         let mut wait = FIRST;
         loop {
@@ -88,12 +92,12 @@ impl Following {
                     if let Some(since) = lost.take() {
                         self.back(since);
                     }
-                    let (begun, place) = (Instant::now(), self.last.clone());
-                    if let Ended::Enough = self.read(response, told).await? {
+                    let (started, position) = (Instant::now(), self.last.clone());
+                    if let ConnectionEnd::Enough = self.read(response, reported).await? {
                         return Ok(());
                     }
                     // If it breaks at once repeatedly, reconnect less often.
-                    wait = if begun.elapsed() > STEADY || self.last != place { FIRST } else { (wait * 2).min(LAST) };
+                    wait = if started.elapsed() > STEADY || self.last != position { FIRST } else { (wait * 2).min(LAST) };
                 }
                 // Do not wait for a host that was never reachable or that refuses.
                 Err(error) if lost.is_none() || error.exit != Exit::Away && error.code() != "rate_limited" => return Err(error),
@@ -104,10 +108,10 @@ impl Following {
         }
     }
 
-    async fn connect<'c>(&self, again: bool, ask: &impl Fn(Option<String>) -> Asking<'c>) -> Result<reqwest::Response> {
+    async fn connect<'c>(&self, again: bool, ask: &impl Fn(Option<String>) -> PendingRequest<'c>) -> Result<reqwest::Response> {
         let (since, last) = match &self.last {
             Some(last) => (None, Some(last)),
-            None if again => (Some(format!("{}s", self.begun.elapsed().as_secs() + 1)), None),
+            None if again => (Some(format!("{}s", self.started.elapsed().as_secs() + 1)), None),
             None => (None, None),
         };
         let mut asking = ask(since).header("accept", "text/event-stream");
@@ -123,32 +127,32 @@ impl Following {
         Err(Error::refused("the host answered with no stream").hint("what stands before it may not let streams through"))
     }
 
-    async fn read(&mut self, mut response: reqwest::Response, told: &mut impl FnMut(Value) -> Result<bool>) -> Result<Ended> {
+    async fn read(&mut self, mut response: reqwest::Response, reported: &mut impl FnMut(Value) -> Result<bool>) -> Result<ConnectionEnd> {
         let mut reader = Reader::default();
         loop {
-            let Ok(Ok(Some(chunk))) = tokio::time::timeout(SILENCE, response.chunk()).await else { return Ok(Ended::Lost) };
+            let Ok(Ok(Some(chunk))) = tokio::time::timeout(SILENCE, response.chunk()).await else { return Ok(ConnectionEnd::Lost) };
             let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large to be one"))?;
             self.retry = reader.retry.map_or(self.retry, |millis| Duration::from_millis(millis).min(LAST));
             for event in events {
-                if let Some(ended) = self.event(event, told)? {
+                if let Some(ended) = self.event(event, reported)? {
                     return Ok(ended);
                 }
             }
         }
     }
 
-    fn event(&mut self, event: Event, told: &mut impl FnMut(Value) -> Result<bool>) -> Result<Option<Ended>> {
+    fn event(&mut self, event: Event, reported: &mut impl FnMut(Value) -> Result<bool>) -> Result<Option<ConnectionEnd>> {
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         match event.name.as_str() {
             "lagged" => {
-                self.say(&format!("{} were missed: they came faster than they were read, and are in the pages", data["missed"]));
+                self.notify(&format!("{} were missed: they came faster than they were read, and are in the pages", data["missed"]));
             }
             // The host's store is unavailable. Reconnecting will deliver what was missed meanwhile.
-            "error" => return Ok(Some(Ended::Lost)),
+            "error" => return Ok(Some(ConnectionEnd::Lost)),
             _ => {
                 self.last = event.id.or(self.last.take());
-                if !told(data)? {
-                    return Ok(Some(Ended::Enough));
+                if !reported(data)? {
+                    return Ok(Some(ConnectionEnd::Enough));
                 }
             }
         }
@@ -158,10 +162,10 @@ impl Following {
     /// Reports the reconnection. Nothing is missing, because the host sends everything after the last entry from its
     /// store.
     fn back(&self, since: Instant) {
-        self.say(&format!("connection lost, back after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
+        self.notify(&format!("connection lost, back after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
     }
 
-    fn say(&self, words: &str) {
-        self.out.note(&self.out.paint(Paint::Quiet, &format!("          — {words} —")));
+    fn notify(&self, words: &str) {
+        self.out.note(&self.out.paint(Style::Quiet, &format!("          — {words} —")));
     }
 }

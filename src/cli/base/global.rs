@@ -21,16 +21,16 @@ pub(crate) enum Role {
 
 /// A value, and whether it came from the command line or from the environment.
 #[derive(Debug, Clone)]
-pub(crate) struct Given<T> {
+pub(crate) struct GivenValue<T> {
     pub(crate) value: T,
     pub(crate) by_flag: bool,
 }
 
 /// The values of the common flags.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Global {
-    pub(crate) profile: Option<Given<String>>,
-    pub(crate) url: Option<Given<Url>>,
+pub(crate) struct GlobalArgs {
+    pub(crate) profile: Option<GivenValue<String>>,
+    pub(crate) url: Option<GivenValue<Url>>,
     /// Whether to print one document, or one object per line, instead of tables.
     pub(crate) json: bool,
     pub(crate) role: Option<Role>,
@@ -73,7 +73,7 @@ pub(crate) fn given_to(command: Command, asking: &[String], silent: &[&str]) -> 
     })
 }
 
-impl Global {
+impl GlobalArgs {
     /// Reads the flags from all levels. Those after the command's name take precedence.
     pub(crate) fn of(given: &ArgMatches) -> Self {
         let levels: Vec<_> = std::iter::successors(Some(given), |level| level.subcommand().map(|(_, below)| below)).collect();
@@ -116,25 +116,25 @@ impl Global {
     /// Names the flag.
     pub(crate) fn none(&self) -> Result {
         let by_flag = |given: Option<bool>| given == Some(true);
-        let said = [
+        let message = [
             ("--profile", by_flag(self.profile.as_ref().map(|given| given.by_flag))),
             ("--url", by_flag(self.url.as_ref().map(|given| given.by_flag))),
             ("--json", self.json),
             ("--as", self.role.is_some()),
             ("--allow-plain-http", self.plain_http),
         ];
-        match said.into_iter().find(|(_, said)| *said) {
+        match message.into_iter().find(|(_, message)| *message) {
             Some((flag, _)) => Err(Error::usage(format!("`{flag}` is for commands that ask a host; this one does not"))),
             None => Ok(()),
         }
     }
 }
 
-fn value<T: Clone + Send + Sync + 'static>(levels: &[&ArgMatches], id: &str) -> Option<Given<T>> {
+fn value<T: Clone + Send + Sync + 'static>(levels: &[&ArgMatches], id: &str) -> Option<GivenValue<T>> {
     let at = |level: &&ArgMatches| {
         // A flag of another type is the command's own.
         let value = level.try_get_one::<T>(id).ok()??.clone();
-        Some(Given { value, by_flag: level.value_source(id) == Some(ValueSource::CommandLine) })
+        Some(GivenValue { value, by_flag: level.value_source(id) == Some(ValueSource::CommandLine) })
     };
     let all: Vec<_> = levels.iter().filter_map(at).collect();
     all.iter().rfind(|given| given.by_flag).or(all.last()).cloned()
@@ -157,13 +157,13 @@ impl Role {
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Global {
+    fn read(words: &[&str]) -> GlobalArgs {
         let sub = |name: &'static str| Command::new(name);
         let call = sub("call").arg(Arg::new("input").long("json"));
         let command = Command::new("tollhouse").subcommands([sub("serve"), sub("payouts").subcommand(sub("list")), call]);
         let command = given_to(command, &["payouts", "call"].map(str::to_owned), &["man"]);
         command.clone().debug_assert();
-        Global::of(&command.try_get_matches_from([&["tollhouse"], words].concat()).unwrap())
+        GlobalArgs::of(&command.try_get_matches_from([&["tollhouse"], words].concat()).unwrap())
     }
 
     #[test]

@@ -9,13 +9,13 @@ use std::{
 
 use reqwest::Url;
 use serde::Deserialize;
-use tollhouse_config::Unread;
+use tollhouse_config::ParseError;
 use tollhouse_tool::MicroUsd;
 
 use super::{
     address::{self, same_place},
     error::{Error, Result},
-    places,
+    private_files,
 };
 
 /// The default host: one on this machine, as `serve` starts it.
@@ -77,7 +77,7 @@ impl Profile {
 
 /// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
-    Ok(places::config()?.join("config.toml"))
+    Ok(private_files::config()?.join("config.toml"))
 }
 
 impl Config {
@@ -87,8 +87,8 @@ impl Config {
     ///
     /// The file is malformed or has unknown keys.
     pub(crate) fn read(file: &Path) -> Result<Self> {
-        let text = places::read(file)?.unwrap_or_default();
-        let unread = |error| Error::usage(format!("`{}` does not read: {}", file.display(), Unread::of(&text, &error)));
+        let text = private_files::read(file)?.unwrap_or_default();
+        let unread = |error| Error::usage(format!("`{}` does not read: {}", file.display(), ParseError::of(&text, &error)));
         let config: Self = toml::from_str(&text).map_err(unread)?;
         if let Some(name) = config.default.as_ref().filter(|name| !config.profiles.contains_key(*name)) {
             return Err(Error::usage(format!("`{}` has no profile `{name}`, which it calls the default", file.display())));
@@ -147,7 +147,7 @@ impl Config {
 ///
 /// The file would become invalid, or it cannot be written.
 pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
-    let before = places::read(file)?.unwrap_or_default();
+    let before = private_files::read(file)?.unwrap_or_default();
     let gap = if before.is_empty() {
         ""
     } else if before.ends_with('\n') {
@@ -163,7 +163,7 @@ pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
     }
     let added = (|| {
         if let Some(folder) = file.parent() {
-            places::make_folder(folder)?;
+            private_files::make_folder(folder)?;
         }
         OpenOptions::new().append(true).create(true).open(file)?.write_all(more.as_bytes())
     })();

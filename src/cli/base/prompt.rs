@@ -3,13 +3,13 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-use tollhouse_config::Hidden;
+use tollhouse_config::HiddenValue;
 use zeroize::Zeroizing;
 
 use super::error::{Error, Result};
 
 /// Maximum length of a secret read from standard input, in bytes.
-const MOST_BYTES: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 
 /// Returns whether a person can answer: standard input and standard error are terminals.
 pub(crate) fn is_asked() -> bool {
@@ -40,7 +40,7 @@ pub(crate) fn confirm(question: &str, flag: &str) -> Result<bool> {
 /// # Errors
 ///
 /// Nobody can answer, or the answer is no.
-pub(crate) fn insist(question: &str, flag: &str) -> Result {
+pub(crate) fn require_terminal(question: &str, flag: &str) -> Result {
     if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("nothing was done")) }
 }
 
@@ -71,18 +71,18 @@ fn typed(question: &str) -> Result<String> {
 /// # Errors
 ///
 /// Nobody can answer and standard input is empty or too long.
-pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<Hidden> {
+pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
     let text = if is_asked() {
-        let _unseen = Unseen::from_now_on()?;
+        let _unseen = HiddenInput::install_handler()?;
         // Prompt after echo is off, so that text typed ahead is not shown either.
-        typed_unseen(&format!("{question}: "))?
+        read_hidden(&format!("{question}: "))?
     } else if io::stdin().is_terminal() {
         return Err(only_people(question, otherwise).err().unwrap_or_else(|| Error::usage(question)));
     } else {
         let mut text = Zeroizing::new(String::new());
-        io::stdin().lock().take(MOST_BYTES + 1).read_to_string(&mut text)?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(Error::usage(format!("{question}: more than {MOST_BYTES} bytes are on standard input")));
+        io::stdin().lock().take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(Error::usage(format!("{question}: more than {MAX_BYTES} bytes are on standard input")));
         }
         text
     };
@@ -102,17 +102,17 @@ fn without_line_break(text: &str) -> &str {
 const INTERRUPT: u8 = 3;
 
 /// Maximum bytes of a line that a terminal delivers. Anything typed beyond is lost.
-const MOST_TYPED: usize = 4_095;
+const MAX_TYPED: usize = 4_095;
 
 /// A terminal with echo turned off until this is dropped. Ctrl-C ends the line instead of the process, so that the
 /// terminal is always restored.
-struct Unseen {
+struct HiddenInput {
     stdin: Stdin,
     before: Termios,
 }
 
-impl Unseen {
-    fn from_now_on() -> io::Result<Self> {
+impl HiddenInput {
+    fn install_handler() -> io::Result<Self> {
         let stdin = io::stdin();
         let before = tcgetattr(&stdin)?;
         let mut unseen = before.clone();
@@ -123,7 +123,7 @@ impl Unseen {
     }
 }
 
-impl Drop for Unseen {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         // Ignore a terminal that has gone.
         _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
@@ -131,7 +131,7 @@ impl Drop for Unseen {
 }
 
 /// Reads a line from a terminal whose echo is off.
-fn typed_unseen(question: &str) -> Result<Zeroizing<String>> {
+fn read_hidden(question: &str) -> Result<Zeroizing<String>> {
     let mut stderr = io::stderr();
     write!(stderr, "{question}")?;
     stderr.flush()?;
@@ -151,7 +151,7 @@ fn typed_unseen(question: &str) -> Result<Zeroizing<String>> {
     if interrupted {
         return Err(Error::interrupted());
     }
-    if line.len() >= MOST_TYPED {
+    if line.len() >= MAX_TYPED {
         return Err(Error::usage("a terminal hands on no line as long as that; say it on standard input"));
     }
     let text = std::str::from_utf8(&line).map_err(|_| Error::usage("what was typed is no text"))?;
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn standard_input_loses_its_last_line_break_only() {
-        for (text, kept) in
+        for (text, stored) in
             [("a", "a"), ("a\n", "a"), ("a\n\n", "a\n"), ("a\r\n", "a"), ("a\r\n\r\n", "a\r\n"), ("a\n\r", "a\n"), ("\n", "")]
         {
-            assert_eq!(without_line_break(text), kept, "{text:?}");
+            assert_eq!(without_line_break(text), stored, "{text:?}");
         }
     }
 }

@@ -4,25 +4,25 @@ use reqwest::Url;
 use tollhouse_tool::Slug;
 
 use super::{
-    address::{self, is_loopback, told},
+    address::{self, host_name, is_loopback},
     client::Client,
-    credentials::{self, Credentials, Kept},
+    credentials::{self, CredentialFile, Credentials},
     error::{Error, Result},
-    folder::Folder,
-    global::Global,
-    out::Out,
+    global::GlobalArgs,
+    output::Output,
     profile::{self, Config, DEFAULT_URL, Profile},
+    tool_state::Folder,
 };
 
 /// The context of a command.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) out: Out,
+    pub(crate) out: Output,
     pub(crate) client: Client,
     /// Name of the profile, if there is one.
     pub(crate) name: Option<String>,
     /// Whether that profile is in `config.toml`, and not only named for this command.
-    pub(crate) is_kept: bool,
+    pub(crate) is_stored: bool,
     pub(crate) profile: Profile,
     /// The tool folder that contains the current folder.
     pub(crate) folder: Option<Folder>,
@@ -30,7 +30,7 @@ pub(crate) struct Session {
 
 /// How the host was chosen.
 #[derive(Debug, PartialEq, Eq)]
-enum Meant {
+enum HostChoice {
     /// By the name of a profile. Its address can be overridden.
     Profile(String),
     /// By address only.
@@ -46,17 +46,17 @@ impl Session {
     /// # Errors
     ///
     /// An unknown profile, malformed files, or credentials that others can read.
-    pub(crate) fn open(global: &Global) -> Result<Self> {
+    pub(crate) fn open(global: &GlobalArgs) -> Result<Self> {
         // Without a home folder nothing is stored, and everything must be given.
         let config = profile::file().map_or_else(|_| Ok(Config::default()), |file| Config::read(&file))?;
         let folder = Folder::here()?;
-        let meant = meant(global, &config, folder.as_ref())?;
+        let expected = chosen_host(global, &config, folder.as_ref())?;
         // An address in the environment does not apply to a profile named by a flag.
         let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
         let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
         let mut is_kept = false;
-        let (name, profile, trusted) = match meant {
-            Meant::Profile(name) => {
+        let (name, profile, trusted) = match expected {
+            HostChoice::Profile(name) => {
                 is_kept = config.get(&name).is_some();
                 let profile = match address {
                     Some(url) => Profile { url: url.clone(), ..config.get(&name).cloned().unwrap_or_else(|| Profile::of(url)) },
@@ -64,12 +64,12 @@ impl Session {
                 };
                 (Some(name), profile, true)
             }
-            Meant::Address(url) => (None, Profile::of(url), true),
-            Meant::Folder(url) => (None, Profile::of(url), false),
+            HostChoice::Address(url) => (None, Profile::of(url), true),
+            HostChoice::Folder(url) => (None, Profile::of(url), false),
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Out::new(global.json), client, name, is_kept, profile, folder })
+        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_kept, profile, folder })
     }
 
     /// Returns the tool: the named one, else that of the folder.
@@ -85,44 +85,44 @@ impl Session {
     /// Returns the name under which spending is counted: that of a stored profile. A profile name made up for one
     /// command does not count, because it would have a daily limit of its own.
     pub(crate) fn spends_as(&self) -> Option<&str> {
-        self.name.as_deref().filter(|_| self.is_kept)
+        self.name.as_deref().filter(|_| self.is_stored)
     }
 
     /// Formats the host for people.
     pub(crate) fn host(&self) -> String {
         match &self.name {
-            Some(name) => format!("{} (profile {name})", told(self.client.base())),
-            None => told(self.client.base()).to_owned(),
+            Some(name) => format!("{} (profile {name})", host_name(self.client.base())),
+            None => host_name(self.client.base()).to_owned(),
         }
     }
 }
 
-fn meant(global: &Global, config: &Config, folder: Option<&Folder>) -> Result<Meant> {
-    let at = |url: &Url| config.of(url).map_or_else(|| Meant::Address(url.clone()), |(name, _)| Meant::Profile(name.to_owned()));
+fn chosen_host(global: &GlobalArgs, config: &Config, folder: Option<&Folder>) -> Result<HostChoice> {
+    let at = |url: &Url| config.of(url).map_or_else(|| HostChoice::Address(url.clone()), |(name, _)| HostChoice::Profile(name.to_owned()));
     let (profile, url) = (global.profile.as_ref(), global.url.as_ref());
     let by_flag = (profile.filter(|given| given.by_flag), url.filter(|given| given.by_flag));
     if let Some(name) = by_flag.0 {
-        return Ok(Meant::Profile(name.value.clone()));
+        return Ok(HostChoice::Profile(name.value.clone()));
     }
     if let Some(url) = by_flag.1.or(url) {
         return Ok(at(&url.value));
     }
     if let Some(name) = profile {
-        return Ok(Meant::Profile(name.value.clone()));
+        return Ok(HostChoice::Profile(name.value.clone()));
     }
     if let Some(host) = folder.map(|folder| &folder.state.host) {
         return match at(host) {
-            Meant::Address(url) if is_loopback(&url) => Ok(Meant::Folder(url)),
+            HostChoice::Address(url) if is_loopback(&url) => Ok(HostChoice::Folder(url)),
             // The author of the folder chose the host, so nothing is sent to it unless the user names it.
-            Meant::Address(url) => {
-                let error = Error::usage(format!("this folder is of {}, which is no profile of yours", told(&url)));
-                Err(error.hint(format!("if it is the host that you mean: tollhouse login --url {}", told(&url))))
+            HostChoice::Address(url) => {
+                let error = Error::usage(format!("this folder is of {}, which is no profile of yours", host_name(&url)));
+                Err(error.hint(format!("if it is the host that you mean: tollhouse login --url {}", host_name(&url))))
             }
             known => Ok(known),
         };
     }
     if let Some((name, _)) = config.usual() {
-        return Ok(Meant::Profile(name.to_owned()));
+        return Ok(HostChoice::Profile(name.to_owned()));
     }
     let url = address::parse(DEFAULT_URL).map_err(Error::usage)?;
     Ok(at(&url))
@@ -132,9 +132,9 @@ fn meant(global: &Global, config: &Config, folder: Option<&Folder>) -> Result<Me
 fn shown(name: Option<&str>, url: &Url) -> Result<Credentials> {
     let given = Credentials::of_environment();
     let Some(name) = name else { return Ok(given) };
-    let kept = credentials::file().and_then(|file| Kept::read(&file)).map(|kept| kept.of(name, url));
-    match kept {
-        Ok(kept) => Ok(given.over(kept)),
+    let stored = credentials::file().and_then(|file| CredentialFile::read(&file)).map(|stored| stored.of(name, url));
+    match stored {
+        Ok(stored) => Ok(given.over(stored)),
         // Credentials in the environment are enough, even if the files cannot be read.
         Err(_) if !given.is_empty() => Ok(given),
         Err(error) => Err(error),
@@ -143,18 +143,18 @@ fn shown(name: Option<&str>, url: &Url) -> Result<Credentials> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::global::Given, *};
+    use super::{super::global::GivenValue, *};
 
-    fn global(profile: Option<(&str, bool)>, url: Option<(&str, bool)>) -> Global {
-        Global {
-            profile: profile.map(|(name, by_flag)| Given { value: name.to_owned(), by_flag }),
-            url: url.map(|(url, by_flag)| Given { value: Url::parse(url).unwrap(), by_flag }),
-            ..Global::default()
+    fn global(profile: Option<(&str, bool)>, url: Option<(&str, bool)>) -> GlobalArgs {
+        GlobalArgs {
+            profile: profile.map(|(name, by_flag)| GivenValue { value: name.to_owned(), by_flag }),
+            url: url.map(|(url, by_flag)| GivenValue { value: Url::parse(url).unwrap(), by_flag }),
+            ..GlobalArgs::default()
         }
     }
 
     fn folder(host: &str) -> Folder {
-        let state = super::super::folder::State { slug: "shout".parse().unwrap(), host: Url::parse(host).unwrap(), revision: 1 };
+        let state = super::super::tool_state::State { slug: "shout".parse().unwrap(), host: Url::parse(host).unwrap(), revision: 1 };
         Folder { path: "/".into(), state }
     }
 
@@ -163,24 +163,24 @@ mod tests {
         let config: Config =
             toml::from_str("default = \"a\"\n[profiles.a]\nurl = \"https://a.test\"\n[profiles.b]\nurl = \"https://b.test\"\n").unwrap();
         let (none, of_b, of_c) = (Config::default(), folder("https://b.test"), folder("https://c.test"));
-        let named = |name: &str| Meant::Profile(name.to_owned());
-        let address = |url: &str| Meant::Address(Url::parse(url).unwrap());
-        let meant = |global: Global, config: &Config, folder| meant(&global, config, folder).unwrap();
-        assert_eq!(meant(global(Some(("b", true)), Some(("https://a.test", false))), &config, None), named("b"));
-        assert_eq!(meant(global(Some(("b", false)), Some(("https://a.test", true))), &config, None), named("a"));
-        assert_eq!(meant(global(None, Some(("https://c.test", false))), &config, Some(&of_b)), address("https://c.test"));
-        assert_eq!(meant(global(Some(("a", false)), None), &config, Some(&of_b)), named("a"));
-        assert_eq!(meant(global(None, None), &config, Some(&of_b)), named("b"));
-        assert_eq!(meant(global(None, None), &config, None), named("a"));
-        assert_eq!(meant(global(None, None), &none, None), address("http://127.0.0.1:4020"));
-        assert_eq!(meant(global(None, Some(("https://c.test", true))), &config, Some(&of_c)), address("https://c.test"));
+        let named = |name: &str| HostChoice::Profile(name.to_owned());
+        let address = |url: &str| HostChoice::Address(Url::parse(url).unwrap());
+        let expected = |global: GlobalArgs, config: &Config, folder| chosen_host(&global, config, folder).unwrap();
+        assert_eq!(expected(global(Some(("b", true)), Some(("https://a.test", false))), &config, None), named("b"));
+        assert_eq!(expected(global(Some(("b", false)), Some(("https://a.test", true))), &config, None), named("a"));
+        assert_eq!(expected(global(None, Some(("https://c.test", false))), &config, Some(&of_b)), address("https://c.test"));
+        assert_eq!(expected(global(Some(("a", false)), None), &config, Some(&of_b)), named("a"));
+        assert_eq!(expected(global(None, None), &config, Some(&of_b)), named("b"));
+        assert_eq!(expected(global(None, None), &config, None), named("a"));
+        assert_eq!(expected(global(None, None), &none, None), address("http://127.0.0.1:4020"));
+        assert_eq!(expected(global(None, Some(("https://c.test", true))), &config, Some(&of_c)), address("https://c.test"));
     }
 
     #[test]
     fn a_folder_from_elsewhere_leads_to_no_host_that_was_not_chosen() {
         let none = Config::default();
-        let asked = |host| meant(&global(None, None), &none, Some(&folder(host)));
-        assert_eq!(asked("https://evil.test").unwrap_err().status(), 2);
-        assert_eq!(asked("http://127.0.0.1:9").unwrap(), Meant::Folder(Url::parse("http://127.0.0.1:9").unwrap()));
+        let request = |host| chosen_host(&global(None, None), &none, Some(&folder(host)));
+        assert_eq!(request("https://evil.test").unwrap_err().status(), 2);
+        assert_eq!(request("http://127.0.0.1:9").unwrap(), HostChoice::Folder(Url::parse("http://127.0.0.1:9").unwrap()));
     }
 }

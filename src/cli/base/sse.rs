@@ -1,7 +1,7 @@
 //! Parses Server-Sent Events from pieces of any size, with a size limit.
 
 /// Maximum size of an event, in bytes: more than any entry of the host.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// An event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Reader {
             match byte {
                 b'\n' if is_second => {}
                 b'\n' | b'\r' => events.extend(self.end_line()),
-                _ if self.line.len() + self.event.data.len() >= MOST_BYTES => return Err(TooLarge),
+                _ if self.line.len() + self.event.data.len() >= MAX_BYTES => return Err(TooLarge),
                 _ => self.line.push(byte),
             }
         }
@@ -90,14 +90,14 @@ mod tests {
     fn events_are_the_same_in_whatever_pieces_they_come() {
         let event =
             |id: Option<&str>, name: &str, data: &str| Event { id: id.map(str::to_owned), name: name.to_owned(), data: data.to_owned() };
-        let wanted = vec![event(Some("1"), "log", "{\"a\":\n1}"), event(None, "", ""), event(Some("2"), "", "two")];
+        let requested = vec![event(Some("1"), "log", "{\"a\":\n1}"), event(None, "", ""), event(Some("2"), "", "two")];
         for pieces in 1..STREAM.len() {
-            assert_eq!(events(pieces), (wanted.clone(), Some(250)), "{pieces}");
+            assert_eq!(events(pieces), (requested.clone(), Some(250)), "{pieces}");
         }
     }
 
     #[test]
-    fn what_has_no_end_is_not_read_for_ever() {
+    fn what_has_no_end_is_not_read_forever() {
         let mut reader = Reader::default();
         let piece = vec![b'a'; 1 << 20];
         assert!((0..5).any(|_| reader.take(&piece) == Err(TooLarge)));

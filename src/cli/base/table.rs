@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::clean::line;
+use super::sanitize::line;
 
 /// A table.
 #[derive(Debug, Default)]
@@ -34,13 +34,13 @@ impl Table {
         let widths: Vec<_> = (0..heads.len()).map(width).collect();
         let mut text = String::new();
         for row in all() {
-            let mut told = String::new();
+            let mut message = String::new();
             for (column, cell) in row.iter().enumerate() {
                 let gap = " ".repeat(widths.get(column).map_or(0, |width| width.saturating_sub(cell.width())));
                 let right = self.heads.get(column).is_some_and(|head| head.starts_with('>'));
-                told += &if right { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
+                message += &if right { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
             }
-            text += told.trim_end();
+            text += message.trim_end();
             text.push('\n');
         }
         text
@@ -49,9 +49,9 @@ impl Table {
 
 /// A list of facts about one thing, one per line.
 #[derive(Debug, Default)]
-pub(crate) struct Facts(Vec<(String, String)>);
+pub(crate) struct FactList(Vec<(String, String)>);
 
-impl Facts {
+impl FactList {
     /// Adds a fact, unless the value is empty.
     pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
         if !value.as_ref().is_empty() {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn facts_that_say_nothing_are_left_out() {
-        let mut facts = Facts::default();
+        let mut facts = FactList::default();
         facts.add("slug", "a");
         facts.add("builder", "");
         facts.add("revision", "7");

@@ -7,25 +7,25 @@ use std::{
 
 use crate::base::{
     error::{Error, Result},
-    places::without_mark,
+    private_files::without_mark,
 };
 
 /// Maximum size of the input, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads the input from `@FILE`, from `-`, or as the text itself. It is sent unchanged.
 ///
 /// # Errors
 ///
 /// It cannot be read or is not JSON.
-pub(super) fn read(said: &str) -> Result<String> {
-    let (text, from) = match said.strip_prefix('@') {
+pub(super) fn read(message: &str) -> Result<String> {
+    let (text, from) = match message.strip_prefix('@') {
         Some(path) => {
             let unread = |error: io::Error| Error::usage(format!("`{path}` cannot be read: {error}"));
             (bounded(File::open(path).map_err(unread)?).map_err(unread)?, format!("`{path}`"))
         }
-        None if said == "-" => (bounded(io::stdin().lock())?, "standard input".to_owned()),
-        None => (said.to_owned(), "the input".to_owned()),
+        None if message == "-" => (bounded(io::stdin().lock())?, "standard input".to_owned()),
+        None => (message.to_owned(), "the input".to_owned()),
     };
     let text = without_mark(text);
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
@@ -38,9 +38,9 @@ pub(super) fn read(said: &str) -> Result<String> {
 
 fn bounded(from: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    from.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+    from.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
     Ok(text)
 }

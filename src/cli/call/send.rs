@@ -4,9 +4,9 @@ use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::Instant;
 use tollhouse_base::clock::{Clock, Timestamp};
-use tollhouse_money::State;
+use tollhouse_money::PaymentPhase;
 
-use super::{tell, thrown};
+use super::{dry_run, thrown};
 use crate::{
     base::{
         address::same_place,
@@ -15,10 +15,10 @@ use crate::{
         session::Session,
     },
     pay::{
-        Book, Ended, Record, Sent, credit, perform, prove,
+        LockedRecord, PaymentEnd, SentPayment, SpendLog, credit, perform, prove, reason,
         reply::Reply,
         seller::{Seller, headers},
-        show, why,
+        show,
     },
 };
 
@@ -28,12 +28,12 @@ pub(super) struct Sending<'a> {
     pub(super) seller: Seller,
     /// The host to query for payments and receipts.
     pub(super) host: Url,
-    pub(super) record: Record,
+    pub(super) record: LockedRecord,
     /// Whether another process may have sent it before.
     pub(super) was_sent: bool,
-    pub(super) book: Book,
+    pub(super) book: SpendLog,
     pub(super) include: bool,
-    pub(super) began: Instant,
+    pub(super) started_at: Instant,
 }
 
 impl Sending<'_> {
@@ -42,72 +42,74 @@ impl Sending<'_> {
         let headers = paying(self.session, &self.record.sent)?;
         let ended = {
             let sent = &self.record.sent;
-            let mut tell = |told| tell::progress(&told);
-            let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut tell);
+            let mut report = |answer| dry_run::progress(&answer);
+            let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut report);
             tokio::select! {
                 ended = performing => ended,
                 // It has been sent. Not waiting for the answer does not cancel it.
-                _ = tokio::signal::ctrl_c() => Ended::Unknown { said: None, settled: false },
+                _ = tokio::signal::ctrl_c() => PaymentEnd::Unknown { message: None, settled: false },
             }
         };
         // Report what was paid for, even if the record cannot be updated.
         let noted = self.note(&ended);
-        let told = self.tell(ended).await;
-        let Err(unnoted) = noted else { return told };
+        let answer = self.print(ended).await;
+        let Err(unnoted) = noted else { return answer };
         let id = &self.record.sent.payment_id;
-        match told {
+        match answer {
             Ok(()) => Err(unnoted.more([format!("the answer was told; what was paid for it, by {id}, counts as open")])),
             Err(error) => Err(error.more([format!("what became of {id} could not be noted: {}", unnoted.message)])),
         }
     }
 
     /// Reports the outcome.
-    async fn tell(&self, ended: Ended) -> Result {
+    async fn print(&self, ended: PaymentEnd) -> Result {
         match ended {
-            Ended::Answered { reply, settlement } => {
-                let took = self.began.elapsed();
+            PaymentEnd::Answered { reply, settlement } => {
+                let elapsed = self.started_at.elapsed();
                 let written = show::answer(&reply, self.include);
                 let proof = tokio::select! {
                     proof = prove(&self.seller, &self.host, Some(&self.record.sent), &reply) => proof,
                     _ = tokio::signal::ctrl_c() => return Err(Error::interrupted()),
                 };
-                show::paid(&self.record.sent, settlement.as_ref(), &proof, took);
+                show::paid(&self.record.sent, settlement.as_ref(), &proof, elapsed);
                 written
             }
-            Ended::TooLarge { .. } => {
+            PaymentEnd::TooLarge { .. } => {
                 let sent = &self.record.sent;
                 Err(Error::refused(format!(
                     "the answer of {} is larger than 64 MiB, and was not kept; it was paid for, by {}",
                     sent.name, sent.payment_id
                 )))
             }
-            Ended::Untaken { reply } => {
+            PaymentEnd::Untaken { reply } => {
                 let (error, sent) = (self.untaken(reply), &self.record.sent);
                 Err(thrown::placed(self.session, &sent.name, sent.own, error).await)
             }
-            Ended::Unsent(why) => {
-                let place = self.seller.request.url.origin().ascii_serialization();
-                Err(Error::new(Exit::Away, format!("{place} does not answer: {why}.  nothing was sent")))
+            PaymentEnd::Unsent(reason) => {
+                let position = self.seller.request.url.origin().ascii_serialization();
+                Err(Error::new(Exit::Away, format!("{position} does not answer: {reason}.  nothing was sent")))
             }
-            Ended::Unknown { said, settled } => Err(self.unknown(said, settled)),
+            PaymentEnd::Unknown { message, settled } => Err(self.unknown(message, settled)),
         }
     }
 
     /// Records the outcome in the book and in the payment's record.
-    fn note(&mut self, ended: &Ended) -> Result {
+    fn note(&mut self, ended: &PaymentEnd) -> Result {
         let now = Clock::default().now();
         let taken = ended.taken(&self.record.sent);
         let state = match ended {
-            Ended::Answered { .. } | Ended::TooLarge { .. } | Ended::Unknown { settled: true, .. } => Some(State::Settled),
-            Ended::Untaken { .. } | Ended::Unsent(_) => Some(State::Released),
-            Ended::Unknown { settled: false, .. } => None,
+            PaymentEnd::Answered { .. } | PaymentEnd::TooLarge { .. } | PaymentEnd::Unknown { settled: true, .. } => {
+                Some(PaymentPhase::Settled)
+            }
+            PaymentEnd::Untaken { .. } | PaymentEnd::Unsent(_) => Some(PaymentPhase::Released),
+            PaymentEnd::Unknown { settled: false, .. } => None,
         };
         if let Some(state) = state {
             self.record.note(state, now);
         }
         match taken {
             // Charged, but the answer is missing: a further payment must be preceded by asking for it.
-            Some(_) if matches!(ended, Ended::Unknown { .. }) => Ok(()),
+            Some(_) if matches!(ended, PaymentEnd::Unknown { .. }) => Ok(()),
             Some(taken) => self.book.close(self.record.sent.payment_id.as_str(), taken, now),
             None => Ok(()),
         }
@@ -121,7 +123,7 @@ impl Sending<'_> {
         };
         let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
         if reply.status == 402 {
-            return Error::new(Exit::Payment, format!("{} refused the payment: {}.  nothing was charged", sent.name, why(&reply)));
+            return Error::new(Exit::Payment, format!("{} refused the payment: {}.  nothing was charged", sent.name, reason(&reply)));
         }
         let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
@@ -134,12 +136,12 @@ impl Sending<'_> {
         }
     }
 
-    fn unknown(&self, said: Option<String>, settled: bool) -> Error {
+    fn unknown(&self, message: Option<String>, settled: bool) -> Error {
         let sent = &self.record.sent;
         let id = &sent.payment_id;
         let charged = if settled { "the host says that it was charged, once" } else { "it was charged at most once" };
         let error = Error::new(Exit::Unknown, format!("no answer came after the payment {id} was sent; {charged}."));
-        let error = error.more(said);
+        let error = error.more(message);
         let error = match &sent.token {
             Some(token) if !sent.own => error.more([format!("it can be taken until {}", until(token.until_secs))]),
             Some(_) | None => error,
@@ -158,7 +160,7 @@ fn until(secs: u64) -> String {
 /// # Errors
 ///
 /// The credit is missing or for another host.
-fn paying(session: &Session, sent: &Sent) -> Result<HeaderMap> {
+fn paying(session: &Session, sent: &SentPayment) -> Result<HeaderMap> {
     let mut pairs = sent.headers.clone();
     if sent.by_credit {
         let host = Url::parse(&sent.host).ok();

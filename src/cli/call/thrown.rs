@@ -9,18 +9,18 @@ use tollhouse_base::id::{CallId, RequestId};
 use crate::{
     base::{
         address::same_place,
-        client::Who,
+        client::CredentialChoice,
         error::Error,
         session::Session,
-        words::{list, text},
+        text::{list, text},
     },
     logs::thrown_at,
-    tool::{map, place::Place},
+    tool::{position::FilePosition, source_map},
 };
 
 /// How often, and at what interval, to look for the record of the call, which is written after the answer.
 const LOOKS: u32 = 20;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Adds the location in the folder's own files to the error, if it is known. `own` says whether the call went to the
 /// session's host.
@@ -28,38 +28,38 @@ pub(super) async fn placed(session: &Session, name: &str, own: bool, error: Erro
     if !own || error.code() != "handler_failed" {
         return error;
     }
-    let place = tokio::select! {
-        place = found(session, name, &error) => place,
+    let position = tokio::select! {
+        position = found(session, name, &error) => position,
         _ = tokio::signal::ctrl_c() => None,
     };
-    match place {
-        Some(place) => error.more([format!("thrown at {place}")]),
+    match position {
+        Some(position) => error.more([format!("thrown at {position}")]),
         None => error,
     }
 }
 
-async fn found(session: &Session, name: &str, error: &Error) -> Option<Place> {
+async fn found(session: &Session, name: &str, error: &Error) -> Option<FilePosition> {
     let folder = session.folder.as_ref()?;
     if folder.state.slug.as_str() != name || !same_place(&folder.state.host, session.client.base()) {
         return None;
     }
-    session.client.credential(Who::Manager).ok()?;
+    session.client.credential(CredentialChoice::Manager).ok()?;
     // Use the host's own clock: the call began after the request arrived.
-    let begun = error.request_id().parse::<RequestId>().ok()?.made_at();
+    let started = error.request_id().parse::<RequestId>().ok()?.made_at();
     for _ in 0..LOOKS {
-        let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", begun);
+        let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", started);
         let page = asking.send().await.ok()?.body;
         let is_it = |call: &&Value| {
             // The record contains a shortened message.
             let words = text(call, "error").trim_end_matches('…');
-            let after = text(call, "callId").parse::<CallId>().is_ok_and(|id| id.made_at() >= begun);
+            let after = text(call, "callId").parse::<CallId>().is_ok_and(|id| id.made_at() >= started);
             after && !words.is_empty() && error.message.starts_with(words)
         };
         // The newest come first.
         if let Some(call) = list(&page, "calls").filter(is_it).last() {
-            return map::first_own(&folder.path, &thrown_at(call)?);
+            return source_map::first_own(&folder.path, &thrown_at(call)?);
         }
-        sleep(LOOK_EVERY).await;
+        sleep(POLL_EVERY).await;
     }
     None
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use crate::{
-    base::{error::Error, places},
+    base::{error::Error, private_files},
     secrets,
-    tool::place::{Place, Problem},
+    tool::position::{FilePosition, Problem},
     trial::Secret,
 };
 
@@ -22,13 +22,13 @@ const FILE: &str = ".env.dev";
 pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, Problem> {
     let usual = folder.join(FILE);
     let (path, file) = named.map_or((usual.as_path(), FILE.to_owned()), |named| (named, named.display().to_string()));
-    let wrong = |error: Error| Problem::new("tool", Place::file(&file), error.message);
-    let text = places::read(path).map_err(wrong)?.map(Zeroizing::new);
+    let wrong = |error: Error| Problem::new("tool", FilePosition::file(&file), error.message);
+    let text = private_files::read(path).map_err(wrong)?.map(Zeroizing::new);
     if text.is_none() && named.is_some() {
         return Err(wrong(Error::usage("is not there")));
     }
     let values = text.map_or(Ok(vec![]), |text| secrets::in_lines(&text, path)).map_err(wrong)?;
-    let secret = |(line, name, value)| Secret { name, value, place: Place { line: Some(line), ..Place::file(&file) } };
+    let secret = |(line, name, value)| Secret { name, value, position: FilePosition { line: Some(line), ..FilePosition::file(&file) } };
     Ok(values.into_iter().map(secret).collect())
 }
 
@@ -45,8 +45,8 @@ mod tests {
         std::fs::write(folder.path().join(FILE), "# mine\n\n").unwrap();
         assert!(read(None).unwrap().is_empty());
         std::fs::write(folder.path().join(FILE), "# mine\nA=1\n\nexport B=\n").unwrap();
-        let told: Vec<_> = read(None).unwrap().into_iter().map(|secret| format!("{}  {}", secret.place, secret.name)).collect();
-        assert_eq!(told, [".env.dev:2  A", ".env.dev:4  B"]);
+        let listed: Vec<_> = read(None).unwrap().into_iter().map(|secret| format!("{}  {}", secret.position, secret.name)).collect();
+        assert_eq!(listed, [".env.dev:2  A", ".env.dev:4  B"]);
         std::fs::write(folder.path().join(FILE), "A=1\nNEW\n").unwrap();
         assert!(read(None).unwrap_err().to_string().starts_with(".env.dev  line 2 of "));
         assert_eq!(read(Some(&file)).unwrap_err().to_string(), format!("{}  is not there", file.display()));

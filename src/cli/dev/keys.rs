@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 /// A command by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum KeyCommand {
     Call,
     Cases,
     Open,
@@ -18,15 +18,15 @@ pub(super) enum Key {
 }
 
 /// Raw mode of a terminal. Dropping it restores the terminal.
-pub(super) struct Keys {
-    pressed: Option<mpsc::Receiver<Key>>,
+pub(super) struct RawKeys {
+    pressed: Option<mpsc::Receiver<KeyCommand>>,
     before: Option<Termios>,
 }
 
 /// The list of keys, shown once.
 pub(super) const HELP: &str = "[c] call again  [r] cases  [o] open  [q] quit";
 
-impl Keys {
+impl RawKeys {
     pub(super) fn read() -> Self {
         let none = Self { pressed: None, before: None };
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
@@ -46,10 +46,10 @@ impl Keys {
         thread::spawn(move || {
             for byte in io::stdin().lock().bytes() {
                 let key = match byte {
-                    Ok(b'c') => Key::Call,
-                    Ok(b'r') => Key::Cases,
-                    Ok(b'o') => Key::Open,
-                    Ok(b'q') => Key::Quit,
+                    Ok(b'c') => KeyCommand::Call,
+                    Ok(b'r') => KeyCommand::Cases,
+                    Ok(b'o') => KeyCommand::Open,
+                    Ok(b'q') => KeyCommand::Quit,
                     Ok(_) => continue,
                     Err(_) => return,
                 };
@@ -67,7 +67,7 @@ impl Keys {
     }
 
     /// Returns the next key. Waits forever if no keys can be read.
-    pub(super) async fn next(&mut self) -> Option<Key> {
+    pub(super) async fn next(&mut self) -> Option<KeyCommand> {
         match &mut self.pressed {
             Some(pressed) => match pressed.recv().await {
                 Some(key) => Some(key),
@@ -78,7 +78,7 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for RawKeys {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             _ = tcsetattr(io::stdin(), OptionalActions::Now, before);

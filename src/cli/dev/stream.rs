@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use crate::{
-    base::{follow::follow, out::Out, words::text},
-    local::Local,
+    base::{follow::follow, output::Output, text::text},
+    local::LocalHost,
 };
 
 /// How long a log line waits for its call to end, so that it can be printed below it.
@@ -20,7 +20,7 @@ const WAIT: Duration = Duration::from_secs(1);
 const REMEMBERED: usize = 256;
 
 /// An event to report.
-pub(super) enum Happened {
+pub(super) enum DevEvent {
     Call(Value, Vec<Value>),
     Log(Value),
 }
@@ -35,11 +35,11 @@ pub(super) struct Stream {
     entries: mpsc::UnboundedReceiver<Entry>,
     tasks: Vec<JoinHandle<()>>,
     waiting: VecDeque<(Instant, Value)>,
-    told: VecDeque<String>,
+    seen: VecDeque<String>,
 }
 
 impl Stream {
-    pub(super) fn of(host: &Arc<Local>, slug: &str, since: &str, out: Out) -> Self {
+    pub(super) fn of(host: &Arc<LocalHost>, slug: &str, since: &str, out: Output) -> Self {
         let (send, entries) = mpsc::unbounded_channel();
         let kinds: [(_, fn(_) -> _); 2] = [("calls", Entry::Call), ("logs", Entry::Log)];
         let tasks = kinds.map(|(name, entry)| {
@@ -50,11 +50,11 @@ impl Stream {
                 _ = follow(out, ask, |value| Ok(send.send(entry(value)).is_ok())).await;
             })
         });
-        Self { entries, tasks: tasks.into(), waiting: VecDeque::new(), told: VecDeque::new() }
+        Self { entries, tasks: tasks.into(), waiting: VecDeque::new(), seen: VecDeque::new() }
     }
 
     /// Returns the next event. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Happened {
+    pub(super) async fn next(&mut self) -> DevEvent {
         loop {
             let until = self.waiting.front().map(|(since, _)| *since + WAIT);
             let late = async {
@@ -66,7 +66,7 @@ impl Stream {
             let entry = tokio::select! {
                 entry = self.entries.recv() => entry,
                 () = late => match self.waiting.pop_front() {
-                    Some((_, log)) => return Happened::Log(log),
+                    Some((_, log)) => return DevEvent::Log(log),
                     None => continue,
                 },
             };
@@ -76,13 +76,13 @@ impl Stream {
                     let (own, others) = self.waiting.drain(..).partition(|(_, log)| text(log, "callId") == id);
                     self.waiting = others;
                     let own: VecDeque<(Instant, Value)> = own;
-                    self.told.push_back(id);
-                    if self.told.len() > REMEMBERED {
-                        self.told.pop_front();
+                    self.seen.push_back(id);
+                    if self.seen.len() > REMEMBERED {
+                        self.seen.pop_front();
                     }
-                    return Happened::Call(call, own.into_iter().map(|(_, log)| log).collect());
+                    return DevEvent::Call(call, own.into_iter().map(|(_, log)| log).collect());
                 }
-                Some(Entry::Log(log)) if self.told.iter().any(|id| id == text(&log, "callId")) => return Happened::Log(log),
+                Some(Entry::Log(log)) if self.seen.iter().any(|id| id == text(&log, "callId")) => return DevEvent::Log(log),
                 Some(Entry::Log(log)) => self.waiting.push_back((Instant::now(), log)),
                 None => std::future::pending().await,
             }

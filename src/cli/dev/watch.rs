@@ -15,12 +15,12 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::tool::place::Problem;
+use crate::tool::position::Problem;
 
 /// How long files must be unchanged before they are read, because editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);
 /// Maximum time to wait for that.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// How often to look without a hint.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often to look if the system sends no notifications.
@@ -34,34 +34,34 @@ const FILES: [&str; 9] =
 const INSTALLED: [&str; 4] = ["package.json", "node_modules/.package-lock.json", "node_modules/.modules.yaml", "node_modules"];
 
 /// A file's state: inode, size, and modification time.
-type Look = (u64, u64, i64, i64);
+type FileStamp = (u64, u64, i64, i64);
 
 /// Files to watch permanently, and files to watch temporarily.
-type More = (Vec<PathBuf>, BTreeSet<PathBuf>);
+type WatchChange = (Vec<PathBuf>, BTreeSet<PathBuf>);
 
 /// A watched folder.
-struct Watch {
+struct WatchState {
     files: BTreeSet<PathBuf>,
     /// Files and folders that are watched temporarily.
     meanwhile: BTreeSet<PathBuf>,
     folders: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
     hints: mpsc::Receiver<()>,
-    seen: BTreeMap<PathBuf, Option<Look>>,
+    seen: BTreeMap<PathBuf, Option<FileStamp>>,
 }
 
 /// A folder watched by a separate task, so that no change is missed.
-pub(super) struct Watched {
-    more: mpsc::UnboundedSender<More>,
+pub(super) struct FolderWatcher {
+    more: mpsc::UnboundedSender<WatchChange>,
     changes: mpsc::Receiver<()>,
 }
 
-impl Watched {
+impl FolderWatcher {
     /// Watches a folder, and the file with its secrets if that is elsewhere.
     pub(super) fn of(folder: &Path, env: Option<&Path>) -> Self {
-        let mut watch = Watch::of(folder);
+        let mut watch = WatchState::of(folder);
         watch.add(env.and_then(|env| path::absolute(env).ok()));
-        let (more, mut files) = mpsc::unbounded_channel::<More>();
+        let (more, mut files) = mpsc::unbounded_channel::<WatchChange>();
         let (change, changes) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
@@ -69,7 +69,7 @@ impl Watched {
                     more = files.recv() => match more {
                         Some((files, meanwhile)) => {
                             watch.add(files);
-                            watch.mind(meanwhile);
+                            watch.ignore_own(meanwhile);
                         }
                         None => return,
                     },
@@ -100,7 +100,7 @@ impl Watched {
     }
 }
 
-impl Watch {
+impl WatchState {
     fn of(folder: &Path) -> Self {
         let (hint, hints) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
@@ -135,7 +135,7 @@ impl Watch {
     }
 
     /// Watches these paths temporarily, instead of the previous ones.
-    fn mind(&mut self, paths: BTreeSet<PathBuf>) {
+    fn ignore_own(&mut self, paths: BTreeSet<PathBuf>) {
         self.meanwhile = paths;
         self.seen.retain(|path, _| self.files.contains(path) || self.meanwhile.contains(path));
     }
@@ -145,7 +145,7 @@ impl Watch {
         loop {
             let mut now = self.look();
             if now != self.seen {
-                self.settled(&mut now).await;
+                self.wait_until_quiet(&mut now).await;
                 self.seen = now;
                 return;
             }
@@ -158,9 +158,9 @@ impl Watch {
     }
 
     /// Waits until writing has finished.
-    async fn settled(&mut self, now: &mut BTreeMap<PathBuf, Option<Look>>) {
-        let (began, mut since) = (Instant::now(), Instant::now());
-        while since.elapsed() < QUIET && began.elapsed() < PATIENCE {
+    async fn wait_until_quiet(&mut self, now: &mut BTreeMap<PathBuf, Option<FileStamp>>) {
+        let (started, mut since) = (Instant::now(), Instant::now());
+        while since.elapsed() < QUIET && started.elapsed() < TIMEOUT {
             _ = timeout(QUIET.saturating_sub(since.elapsed()), self.hints.recv()).await;
             let again = self.look();
             if again != *now {
@@ -169,18 +169,18 @@ impl Watch {
         }
     }
 
-    fn look(&self) -> BTreeMap<PathBuf, Option<Look>> {
+    fn look(&self) -> BTreeMap<PathBuf, Option<FileStamp>> {
         self.files.union(&self.meanwhile).map(|file| (file.clone(), look(file))).collect()
     }
 }
 
 /// Returns the files that a failed bundle depends on: where the errors are, what is missing, and installed packages.
 /// Empty if the bundle did not fail.
-pub(super) fn hindering(folder: &Path, problems: &[Problem]) -> BTreeSet<PathBuf> {
+pub(super) fn is_blocking(folder: &Path, problems: &[Problem]) -> BTreeSet<PathBuf> {
     let mut hindering: BTreeSet<_> = problems
         .iter()
         .filter(|problem| problem.by == "bundle")
-        .flat_map(|problem| problem.hangs_on.iter().map(PathBuf::as_path).chain([Path::new(&problem.place.file)]))
+        .flat_map(|problem| problem.continues.iter().map(PathBuf::as_path).chain([Path::new(&problem.position.file)]))
         .map(|path| folder.join(path))
         .collect();
     if !hindering.is_empty() {
@@ -189,17 +189,17 @@ pub(super) fn hindering(folder: &Path, problems: &[Problem]) -> BTreeSet<PathBuf
     hindering
 }
 
-fn look(file: &Path) -> Option<Look> {
+fn look(file: &Path) -> Option<FileStamp> {
     fs::metadata(file).ok().map(|about| (about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::place::Place;
+    use crate::tool::position::FilePosition;
 
     /// Returns whether a change is noticed within some seconds.
-    async fn seen(watch: &mut Watch) -> bool {
+    async fn seen(watch: &mut WatchState) -> bool {
         timeout(Duration::from_secs(10), watch.changed()).await.is_ok()
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let handler = folder.path().join("handler.ts");
         fs::write(&handler, "1").unwrap();
         for is_told in [true, false] {
-            let mut watch = Watch::of(folder.path());
+            let mut watch = WatchState::of(folder.path());
             if !is_told {
                 watch.watcher = None;
             }
@@ -228,7 +228,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_of_the_tool_is_no_change() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::of(folder.path());
+        let mut watch = WatchState::of(folder.path());
         fs::write(folder.path().join("notes.md"), "1").unwrap();
         assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
         let lib = folder.path().join("lib");
@@ -242,20 +242,20 @@ mod tests {
     #[tokio::test]
     async fn what_hinders_a_bundle_is_watched_until_something_else_does() {
         let folder = tempfile::tempdir().unwrap();
-        let problem = Problem::new("bundle", Place::at("lib/a.ts", 1, 1), "no");
-        assert!(hindering(folder.path(), &[Problem::new("host", Place::file("lib/a.ts"), "no")]).is_empty());
-        let hindering = hindering(folder.path(), &[problem]);
-        let mut watch = Watch::of(folder.path());
-        watch.mind(hindering.clone());
+        let problem = Problem::new("bundle", FilePosition::at("lib/a.ts", 1, 1), "no");
+        assert!(is_blocking(folder.path(), &[Problem::new("host", FilePosition::file("lib/a.ts"), "no")]).is_empty());
+        let hindering = is_blocking(folder.path(), &[problem]);
+        let mut watch = WatchState::of(folder.path());
+        watch.ignore_own(hindering.clone());
         assert!(seen(&mut watch).await, "it may have been mended before");
-        watch.mind(hindering);
+        watch.ignore_own(hindering);
         assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
         fs::create_dir_all(folder.path().join("lib")).unwrap();
         fs::write(folder.path().join("lib/a.ts"), "1").unwrap();
         assert!(seen(&mut watch).await, "mended");
         fs::create_dir(folder.path().join("node_modules")).unwrap();
         assert!(seen(&mut watch).await, "installed");
-        watch.mind(BTreeSet::new());
+        watch.ignore_own(BTreeSet::new());
         fs::write(folder.path().join("lib/a.ts"), "22").unwrap();
         assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
     }

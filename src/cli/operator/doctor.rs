@@ -2,9 +2,9 @@
 //! Also checks how the host looks to indexers.
 
 mod engine;
+mod findings;
 mod profile;
 mod public;
-mod told;
 mod unresolved;
 
 use std::{collections::BTreeSet, error::Error, path::PathBuf};
@@ -21,8 +21,8 @@ use tollhouse_operate::{
     machine, modes, volume,
 };
 
-use self::told::Told;
-use crate::base::{error::Error as Ended, out::Out};
+use self::findings::Findings;
+use crate::base::{error::Error as Ended, output::Output};
 
 /// Arguments of `doctor`: those of the host that it is asked about.
 #[derive(clap::Args)]
@@ -40,28 +40,28 @@ pub(crate) struct Args {
     profile: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     let flags = args.flags.over_file(&args.config)?;
-    let mut told = Told::new(out);
+    let mut reported = Findings::new(out);
     match args.public {
         Some(url) => {
             let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
             let base = base.ok_or_else(|| Ended::usage("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
-            told.add(public::examine(&base).await)?;
+            reported.add(public::examine(&base).await)?;
         }
         None => {
             // Report a missing profile immediately.
             let files = crate::files_of_secrets(args.profile.as_deref())?;
-            machine_of(flags, &mut told).await?;
-            profile::examine(args.profile.as_deref(), files, &mut told).await?;
+            machine_of(flags, &mut reported).await?;
+            profile::examine(args.profile.as_deref(), files, &mut reported).await?;
         }
     }
-    let count = |level| told.found.iter().filter(|finding| finding.level == level).count();
+    let count = |level| reported.found.iter().filter(|finding| finding.level == level).count();
     let (warns, fails) = (count(Level::Warn), count(Level::Fail));
     if out.json {
-        out.document(&json!({ "findings": told.found, "warns": warns, "fails": fails }))?;
+        out.document(&json!({ "findings": reported.found, "warns": warns, "fails": fails }))?;
     }
-    let mut parts: Vec<_> = told.found.iter().filter(|finding| finding.level == Level::Fail).map(|finding| finding.part).collect();
+    let mut parts: Vec<_> = reported.found.iter().filter(|finding| finding.level == Level::Fail).map(|finding| finding.part).collect();
     parts.dedup();
     match fails {
         0 => Ok(()),
@@ -70,32 +70,32 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
 }
 
 /// Checks everything that a host depends on here.
-async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>> {
+async fn machine_of(flags: Flags, reported: &mut Findings) -> Result<(), Box<dyn Error>> {
     let worker = "build it with `cargo xtask serve`, or name it in TOLLHOUSE_WORKER";
     match flags.sandbox.clone().resolve() {
-        Ok(sandbox) => engine::examine(&sandbox, told).await?,
-        Err(error) => told.add([Finding::error("engine", &error, worker)])?,
+        Ok(sandbox) => engine::examine(&sandbox, reported).await?,
+        Err(error) => reported.add([Finding::error("engine", &error, worker)])?,
     }
-    told.add([clock::examine()])?;
+    reported.add([clock::examine()])?;
     let home = flags.clone().home();
     match &home {
         Ok(home) => {
-            told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
-            told.add(modes::examine(&home.data, &named_keys(&flags)))?;
-            told.add(unresolved::examine(&home.data).await)?;
+            reported.add(volume::examine(&home.data, home.store.reserved_bytes))?;
+            reported.add(modes::examine(&home.data, &named_keys(&flags)))?;
+            reported.add(unresolved::examine(&home.data).await)?;
         }
-        Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
+        Err(error) => reported.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }
-    told.add(machine::examine())?;
-    told.add(reached(flags.clone()))?;
+    reported.add(machine::examine())?;
+    reported.add(reached(flags.clone()))?;
     if let Some(config) = home.ok().and_then(|home| home.database) {
         let away = "look whether the address, the user and the password are right, and whether this machine may reach it";
         match database::examine(&config).await {
-            Ok(examined) => told.add(examined.findings())?,
-            Err(error) => told.add([Finding::error("database", &error, away)])?,
+            Ok(examined) => reported.add(examined.findings())?,
+            Err(error) => reported.add([Finding::error("database", &error, away)])?,
         }
     }
-    told.add(facilitators(flags.money, flags.host.listen).await)?;
+    reported.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())
 }
 
@@ -116,7 +116,7 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
 
 /// Warns about facilitators whose answers nobody can verify.
 fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
-    settings.networks.iter().filter(|on| on.facilitator.elsewhere() && on.rpc_url.is_none()).map(|on| {
+    settings.networks.iter().filter(|on| on.facilitator.is_remote() && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {
             Family::Evm { .. } => (
                 "no node is set: the facilitator's word on a settlement cannot be looked up, and one that it says nothing of stays open",
@@ -144,7 +144,7 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
     .into_iter()
     .filter_map(|(is_off, setting)| is_off.then_some(setting))
     .collect();
-    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator.sends()) {
+    if off.is_empty() || !settings.networks.iter().any(|on| on.facilitator.sends_transactions()) {
         return None;
     }
     let text = format!(
@@ -156,7 +156,8 @@ fn gas_bounds(settings: &MoneySettings) -> Option<Finding> {
 
 /// Warns of real networks where the host pays the gas of settlements, however little they bring.
 fn unweighed(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
-    let unweighed = settings.networks.iter().filter(|on| on.facilitator.sends() && !on.network.is_test && on.least_settlement.is_zero());
+    let unweighed =
+        settings.networks.iter().filter(|on| on.facilitator.sends_transactions() && !on.network.is_test && on.least_settlement.is_zero());
     unweighed.map(|on| {
         let text = "`--least-settlement-usd` is 0: payments that bring less than their gas costs are settled without limit";
         let remedy = "set it to the gas cost of a settlement there; for lower prices, use developer credit or an `http` facilitator";
@@ -169,15 +170,15 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
         Ok(settings) => settings,
         Err(error) => return vec![Finding::error("facilitator", &error, "`tollhouse serve --check` tells where each setting stands")],
     };
-    let told = |(network, reached): (&'static str, tollhouse_money::Reached)| {
+    let describe = |(network, reached): (&'static str, tollhouse_money::ReachReport)| {
         let finding = match reached.settles {
-            true => Finding::ok("facilitator", reached.said),
-            false => Finding::fail("facilitator", reached.said, reached.remedy),
+            true => Finding::ok("facilitator", reached.schemes),
+            false => Finding::fail("facilitator", reached.schemes, reached.remedy),
         };
         finding.of(network)
     };
     let reached = app::reach(&settings).await;
-    let mut found: Vec<_> = reached.iter().cloned().map(told).collect();
+    let mut found: Vec<_> = reached.iter().cloned().map(describe).collect();
     found.extend(reached.into_iter().filter_map(|(network, reached)| {
         let text = format!("the node estimates no gas, so payments cannot be tried and are refused: {}", reached.no_estimate?);
         Some(Finding::warn("gas", text, "name another node in TOLLHOUSE_RPC_URL or TOLLHOUSE_NETWORK_RPC_URLS").of(network))

@@ -4,7 +4,7 @@ use std::{error::Error, path::PathBuf};
 
 use tollhouse_app as app;
 
-use crate::base::out::Out;
+use crate::base::output::Output;
 
 /// Arguments of `ledger check`.
 #[derive(clap::Args)]
@@ -14,9 +14,9 @@ pub(crate) struct Args {
     data: PathBuf,
 }
 
-pub(crate) async fn check(args: &Args, out: Out) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn check(args: &Args, out: Output) -> Result<(), Box<dyn Error>> {
     let found = app::check_ledger(&args.data).await?;
-    out.tell(&found, |found| {
+    out.print(&found, |found| {
         let wrong = found.wrong.iter().map(|wrong| format!("wrong: {wrong}\n"));
         format!("{found}\n{}", wrong.collect::<String>())
     })?;

@@ -6,9 +6,9 @@ use std::{error::Error, path::PathBuf};
 use serde_json::Value;
 use tollhouse_app as app;
 use tollhouse_capability::secret;
-use tollhouse_config::{Hidden, SecretSettings};
+use tollhouse_config::{HiddenValue, SecretSettings};
 
-use crate::base::{clean::line, out::Out};
+use crate::base::{output::Output, sanitize::line};
 
 /// Arguments of `secrets rotate`.
 #[derive(clap::Args)]
@@ -18,23 +18,23 @@ pub(crate) struct Args {
     data: Option<PathBuf>,
     /// Master key, where it is not in the data folder
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
-    master_key: Option<Hidden>,
+    master_key: Option<HiddenValue>,
     /// Master keys before it
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
-    master_key_old: Option<Hidden>,
+    master_key_old: Option<HiddenValue>,
 }
 
-pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old, ..SecretSettings::default() };
     let data = args.data.unwrap_or_else(|| PathBuf::from("data"));
     let rotated = serde_json::to_value(app::rotate_secrets(&data, &keys).await?)?;
-    out.tell(&rotated, told)?;
-    unopened(&rotated).map_or(Ok(()), |left| Err(left.into()))
+    out.print(&rotated, summary)?;
+    unopened(&rotated).map_or(Ok(()), |remaining| Err(remaining.into()))
 }
 
 /// Describes the result of a rotation.
-pub(crate) fn told(rotated: &Value) -> String {
+pub(crate) fn summary(rotated: &Value) -> String {
     let key = line(rotated["keyId"].as_str().unwrap_or_default());
     format!("{} secrets sealed anew under key {key}; retired keys: {}\n", rotated["resealed"], ids(rotated, "retired"))
 }

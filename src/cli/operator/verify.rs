@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use tollhouse_money::receipt;
 
 use crate::base::{
-    answer::{Answer, away, redirected},
+    answer::{Answer, is_unavailable, redirected},
     client::{ANSWER, connecting},
     error::Error as Ended,
-    out::Out,
-    places::without_mark,
+    output::Output,
+    private_files::without_mark,
 };
 
 /// Arguments of `verify-receipt`.
@@ -24,25 +24,25 @@ pub(crate) struct Args {
     keys: Option<String>,
 }
 
-pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     let document = read(&args.receipt).await?;
     let record = document.get("receipt").unwrap_or(&document);
     let keys = match args.keys {
         Some(keys) => keys,
-        None => beside(&args.receipt)?,
+        None => sibling(&args.receipt)?,
     };
     let verified = receipt::verify(record, &read(&keys).await?)?;
     let record = &verified.record.draft;
-    let told =
+    let body =
         json!({ "valid": true, "receiptId": record.receipt_id, "slug": record.slug, "priceUsd": record.price_usd, "keyId": verified.kid });
-    out.tell(&told, |_| {
+    out.print(&body, |_| {
         format!("valid: {} of `{}`, {} USD, signed by {}\n", record.receipt_id, record.slug, record.price_usd, verified.kid)
     })?;
     Ok(())
 }
 
 /// Returns the URL of the key set on the host that `receipt` is on.
-fn beside(receipt: &str) -> Result<String, Box<dyn Error>> {
+fn sibling(receipt: &str) -> Result<String, Box<dyn Error>> {
     let mut url = Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
     url.set_query(None);
@@ -64,8 +64,8 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
 /// Fetches a document within the limits that hold for all responses, without following redirects.
 async fn fetch(from: &str) -> Result<Value, Ended> {
     let url = Url::parse(from).map_err(|error| Ended::usage(format!("`{from}` is no address: {error}")))?;
-    let asked = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);
-    let response = asked.send().await.map_err(|error| away(&error))?;
+    let request = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);
+    let response = request.send().await.map_err(|error| is_unavailable(&error))?;
     if response.status().is_redirection() {
         return Err(redirected(response.headers()).hint("if that is where it is now, name that address"));
     }

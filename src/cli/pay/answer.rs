@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tollhouse_tool::MicroUsd;
 
-use super::{challenge::Challenge, record::Sent, reply::Reply};
+use super::{challenge::Challenge, record::SentPayment, reply::Reply};
 
 /// The next step after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub(super) enum Verdict {
 }
 
 /// Judges a response by its status and envelope alone. How much was charged is asked of the host separately.
-pub(super) fn judge(reply: &Reply) -> Verdict {
+pub(super) fn verdict_of(reply: &Reply) -> Verdict {
     if reply.is_success() {
         return Verdict::Answered;
     }
-    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    let error = &told["error"];
+    let reported: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let error = &reported["error"];
     let code = error["code"].as_str().unwrap_or_default();
     match code {
         "payment_in_progress" => Verdict::Open,
@@ -38,10 +38,10 @@ pub(super) fn judge(reply: &Reply) -> Verdict {
 }
 
 /// Returns the reason of a refusal in the seller's words.
-pub(crate) fn why(reply: &Reply) -> String {
-    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+pub(crate) fn reason(reply: &Reply) -> String {
+    let reported: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let challenge = Challenge::read(&reply.headers, &reply.body).map(|challenge| challenge.error);
-    let words = told["error"]["message"].as_str().or(told["message"].as_str()).map(str::to_owned).or(challenge);
+    let words = reported["error"]["message"].as_str().or(reported["message"].as_str()).map(str::to_owned).or(challenge);
     match words.filter(|words| !words.is_empty()) {
         Some(words) => format!("the answer was {}: {words}", reply.status),
         None if (300..400).contains(&reply.status) => {
@@ -70,21 +70,21 @@ impl Settlement {
     pub(super) const UNSAID: Self = Self { success: true, transaction: String::new(), taken: None };
 
     /// Reads the settlement from a response. Returns `None` if there is none that can be parsed.
-    pub(crate) fn of(reply: &Reply, sent: &Sent) -> Option<Self> {
+    pub(crate) fn of(reply: &Reply, sent: &SentPayment) -> Option<Self> {
         let header = || {
             let header = reply.headers.get("payment-response").or_else(|| reply.headers.get("x-payment-response"))?;
             serde_json::from_slice(&STANDARD.decode(header.as_bytes()).ok()?).ok()
         };
-        let told: Value = reply.beside.settlement.clone().filter(Value::is_object).or_else(header)?;
-        let transaction = told["transaction"].as_str().unwrap_or_default().to_owned();
-        let taken = told["amount"].as_str().and_then(|amount| part(amount, sent));
-        Some(Self { success: told["success"] == true, transaction, taken })
+        let reported: Value = reply.extras.settlement.clone().filter(Value::is_object).or_else(header)?;
+        let transaction = reported["transaction"].as_str().unwrap_or_default().to_owned();
+        let taken = reported["amount"].as_str().and_then(|amount| part(amount, sent));
+        Some(Self { success: reported["success"] == true, transaction, taken })
     }
 }
 
 /// Returns the dollar value of `amount` units of the token, as a share of the signed payment: rounded up, and never
 /// more than was signed.
-fn part(amount: &str, sent: &Sent) -> Option<MicroUsd> {
+fn part(amount: &str, sent: &SentPayment) -> Option<MicroUsd> {
     let whole: u128 = sent.token.as_ref()?.amount.parse().ok()?;
     let amount: u128 = amount.parse().ok()?;
     if whole == 0 {
@@ -116,7 +116,7 @@ mod tests {
             (502, "<html>", Verdict::Open),
             (301, "", Verdict::Refused),
         ] {
-            assert_eq!(judge(&reply(status, body)), verdict, "{status} {body}");
+            assert_eq!(verdict_of(&reply(status, body)), verdict, "{status} {body}");
         }
     }
 }

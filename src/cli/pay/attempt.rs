@@ -6,8 +6,8 @@ use reqwest::header::HeaderMap;
 use tokio::time::sleep;
 
 use super::{
-    answer::{Verdict, judge, why},
-    reply::{Lost, Progress, Reply},
+    answer::{Verdict, reason, verdict_of},
+    reply::{LostReply, Progress, Reply},
     seller::Seller,
 };
 use crate::base::answer::retry_after;
@@ -20,7 +20,7 @@ const MOST_WAIT: Duration = Duration::from_secs(10);
 
 /// Outcome of all tries.
 #[derive(Debug)]
-pub(super) enum Went {
+pub(super) enum AttemptOutcome {
     /// The result arrived.
     Answered(Reply),
     /// The seller refused.
@@ -41,39 +41,39 @@ pub(super) enum Went {
 pub(super) async fn attempt(
     seller: &Seller,
     headers: &HeaderMap,
-    most: Duration,
+    max: Duration,
     mut was_sent: bool,
-    tell: &mut dyn FnMut(Progress),
-) -> (Went, bool) {
+    report: &mut dyn FnMut(Progress),
+) -> (AttemptOutcome, bool) {
     let mut in_doubt = was_sent;
     let mut waits = WAITS.into_iter();
-    let went = loop {
-        let (went, asked_wait) = match seller.ask(headers, most, tell).await {
+    let outcome = loop {
+        let (outcome, asked_wait) = match seller.ask(headers, max, report).await {
             Ok(reply) => {
                 was_sent = true;
                 let wait = retry_after(&reply.headers);
-                match judge(&reply) {
-                    Verdict::Answered => break Went::Answered(reply),
-                    Verdict::Refused => break Went::Refused(reply),
-                    Verdict::Busy => (Went::Busy(reply), wait),
+                match verdict_of(&reply) {
+                    Verdict::Answered => break AttemptOutcome::Answered(reply),
+                    Verdict::Refused => break AttemptOutcome::Refused(reply),
+                    Verdict::Busy => (AttemptOutcome::Busy(reply), wait),
                     Verdict::Open => {
                         in_doubt = true;
-                        (Went::Lost(Some(why(&reply))), wait)
+                        (AttemptOutcome::Lost(Some(reason(&reply))), wait)
                     }
                 }
             }
-            Err(Lost::TooLarge(reply)) => break Went::TooLarge(*reply),
+            Err(LostReply::TooLarge(reply)) => break AttemptOutcome::TooLarge(*reply),
             // The time for the call is used up, so there is no retry.
-            Err(Lost::Late) => break Went::Lost(None),
-            Err(Lost::Unsent(why)) if !was_sent => (Went::Unsent(why), None),
-            Err(Lost::Unsent(why)) => (Went::Lost(Some(format!("nobody is there now: {why}"))), None),
-            Err(Lost::Sent(_)) => {
+            Err(LostReply::Late) => break AttemptOutcome::Lost(None),
+            Err(LostReply::Unsent(reason)) if !was_sent => (AttemptOutcome::Unsent(reason), None),
+            Err(LostReply::Unsent(reason)) => (AttemptOutcome::Lost(Some(format!("nobody is there now: {reason}"))), None),
+            Err(LostReply::Sent(_)) => {
                 (was_sent, in_doubt) = (true, true);
-                (Went::Lost(None), None)
+                (AttemptOutcome::Lost(None), None)
             }
         };
-        let Some(wait) = waits.next() else { break went };
-        sleep(asked_wait.map_or(wait, |asked| asked.clamp(wait, MOST_WAIT))).await;
+        let Some(wait) = waits.next() else { break outcome };
+        sleep(asked_wait.map_or(wait, |request| request.clamp(wait, MOST_WAIT))).await;
     };
-    (went, in_doubt)
+    (outcome, in_doubt)
 }

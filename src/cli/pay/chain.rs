@@ -14,10 +14,10 @@ use crate::base::{
 };
 
 /// Longest wait for a node's response.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Most bytes of its response.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// Returns the balance of `address` in the token's smallest unit.
 ///
@@ -37,11 +37,11 @@ pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<
 }
 
 async fn ask(client: &Client, node: &Url, method: &str, params: Value) -> Result<U256> {
-    let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let away = || Error::new(Exit::Away, "the profile's node does not answer");
-    let response = client.post(node.clone()).timeout(PATIENCE).json(&asked).send().await.map_err(|_| away())?;
-    let told: Value = serde_json::from_slice(&bytes(response, MOST_BYTES).await.map_err(|_| away())?).unwrap_or_default();
-    let digits = told["result"].as_str().and_then(|hex| hex.strip_prefix("0x")).filter(|digits| (1..=64).contains(&digits.len()));
+    let response = client.post(node.clone()).timeout(TIMEOUT).json(&request).send().await.map_err(|_| away())?;
+    let reported: Value = serde_json::from_slice(&bytes(response, MAX_BYTES).await.map_err(|_| away())?).unwrap_or_default();
+    let digits = reported["result"].as_str().and_then(|hex| hex.strip_prefix("0x")).filter(|digits| (1..=64).contains(&digits.len()));
     let read = digits.and_then(|digits| U256::from_str_radix(digits, 16).ok());
     read.ok_or_else(|| Error::refused(format!("the profile's node does not answer `{method}`")))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollhouse_money::WireVersion;
 
 /// Most entries of `accepts` that are read.
-const MOST_WAYS: usize = 64;
+const MAX_TERMS: usize = 64;
 
 /// The payment terms of a seller.
 #[derive(Debug)]
@@ -28,20 +28,20 @@ impl Challenge {
         v2.or_else(|| Self::of(WireVersion::V1, serde_json::from_slice(body).ok()?))
     }
 
-    fn of(version: WireVersion, mut told: Value) -> Option<Self> {
+    fn of(version: WireVersion, mut reported: Value) -> Option<Self> {
         let number = match version {
             WireVersion::V1 => 1,
             WireVersion::V2 => 2,
         };
-        if told["x402Version"] != number {
+        if reported["x402Version"] != number {
             return None;
         }
-        let Value::Array(mut accepts) = told["accepts"].take() else { return None };
-        accepts.truncate(MOST_WAYS);
-        let error = told["error"].as_str().unwrap_or_default().to_owned();
-        let naming = told["extensions"]["payment-identifier"].take();
+        let Value::Array(mut accepts) = reported["accepts"].take() else { return None };
+        accepts.truncate(MAX_TERMS);
+        let error = reported["error"].as_str().unwrap_or_default().to_owned();
+        let naming = reported["extensions"]["payment-identifier"].take();
         let naming = Some(naming).filter(|naming| naming["info"]["required"] == true);
-        Some(Self { version, accepts, resource: told["resource"].take(), error, naming })
+        Some(Self { version, accepts, resource: reported["resource"].take(), error, naming })
     }
 }
 

@@ -2,23 +2,23 @@
 
 use tollhouse_money::{
     Asset, Network,
-    payer::{Ask, Scheme},
+    payer::{PayableTerms, Scheme},
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{challenge::Challenge, means::Means, money::usd};
+use super::{challenge::Challenge, limits::PaymentLimits, money::usd};
 use crate::base::{
-    clean::first,
     error::{Error, Exit, Result},
+    sanitize::first,
 };
 
 /// Most reasons that are listed in an error.
-const MOST_REASONS: usize = 8;
+const MAX_REASONS: usize = 8;
 
 /// The option that will be signed.
 #[derive(Debug)]
-pub(crate) struct Chosen {
-    pub(crate) ask: Ask,
+pub(crate) struct ChosenTerms {
+    pub(crate) ask: PayableTerms,
     pub(crate) token: &'static Asset,
     /// The price in dollars, or the maximum of it.
     pub(crate) usd: MicroUsd,
@@ -29,14 +29,15 @@ pub(crate) struct Chosen {
 /// # Errors
 ///
 /// No option is allowed: an error with the exit code of payments, which gives the reason for each option.
-pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result<Chosen> {
+pub(crate) fn choose(challenge: &Challenge, means: &PaymentLimits, name: &str) -> Result<ChosenTerms> {
     let (mut fitting, mut reasons) = (Vec::new(), Vec::new());
     for accepted in &challenge.accepts {
-        let judged = Ask::read(challenge.version, accepted).map_err(|why| why.to_string()).and_then(|ask| judge(ask, means));
+        let judged =
+            PayableTerms::read(challenge.version, accepted).map_err(|reason| reason.to_string()).and_then(|ask| check_terms(ask, means));
         match judged {
             Ok(chosen) => fitting.push(chosen),
-            Err(why) => reasons.push(format!(
-                "{} on {}: {why}",
+            Err(reason) => reasons.push(format!(
+                "{} on {}: {reason}",
                 first(accepted["scheme"].as_str().unwrap_or("nothing"), 32),
                 first(accepted["network"].as_str().unwrap_or("no network"), 64)
             )),
@@ -45,10 +46,10 @@ pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result
     let cheapest = fitting.into_iter().min_by_key(|chosen| (chosen.usd, chosen.ask.scheme, chosen.ask.is_upfront()));
     match cheapest {
         Some(chosen) if chosen.usd <= means.max => Ok(chosen),
-        Some(chosen) => Err(over(name, chosen.ask.scheme, chosen.usd, means)),
+        Some(chosen) => Err(over_limit(name, chosen.ask.scheme, chosen.usd, means)),
         None => {
-            let more = reasons.len().saturating_sub(MOST_REASONS);
-            reasons.truncate(MOST_REASONS);
+            let more = reasons.len().saturating_sub(MAX_REASONS);
+            reasons.truncate(MAX_REASONS);
             reasons.extend((more > 0).then(|| format!("and {more} more")));
             let error = Error::new(Exit::Payment, format!("{name} asks for no payment that may be made.  nothing was signed"));
             Err(error.more(reasons))
@@ -57,23 +58,23 @@ pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result
 }
 
 /// Returns the error for a call that costs more than the limit of one call.
-pub(crate) fn over(name: &str, scheme: Scheme, price: MicroUsd, means: &Means) -> Error {
-    let most = match scheme {
+pub(crate) fn over_limit(name: &str, scheme: Scheme, price: MicroUsd, means: &PaymentLimits) -> Error {
+    let maximum = match scheme {
         Scheme::Exact => "",
         Scheme::Upto => "up to ",
     };
     let (price, max) = (usd(price), usd(means.max));
-    Error::new(Exit::Payment, format!("{name} costs {most}{price}, above your limit of {max} (--max-usd).  nothing was signed"))
+    Error::new(Exit::Payment, format!("{name} costs {maximum}{price}, above your limit of {max} (--max-usd).  nothing was signed"))
 }
 
-fn judge(ask: Ask, means: &Means) -> std::result::Result<Chosen, String> {
+fn check_terms(ask: PayableTerms, means: &PaymentLimits) -> std::result::Result<ChosenTerms, String> {
     let on_network = || Network::named(&format!("eip155:{}", ask.chain_id));
     let allowed = on_network().is_some_and(|network| match means.network {
         Some(only) => network == only,
         None => network.is_test,
     });
     if !allowed {
-        return Err(means.whereabouts());
+        return Err(means.source_of_limit());
     }
     let Some(token) = ask.token().filter(|token| means.takes(token)) else {
         let known: Vec<_> =
@@ -85,7 +86,7 @@ fn judge(ask: Ask, means: &Means) -> std::result::Result<Chosen, String> {
         return Err(format!("it calls {} `{}`, version `{}`, which the token does not", token.symbol, first(name, 32), first(version, 8)));
     }
     let usd = ask.usd(token).ok_or_else(|| "it is more than can be counted".to_owned())?;
-    Ok(Chosen { ask, token, usd })
+    Ok(ChosenTerms { ask, token, usd })
 }
 
 #[cfg(test)]
@@ -97,7 +98,7 @@ mod tests {
 
     const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-    fn way(amount: &str) -> Value {
+    fn term(amount: &str) -> Value {
         json!({
             "scheme": "exact", "network": "eip155:84532", "amount": amount, "asset": USDC,
             "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 40, "extra": { "name": "USDC", "version": "2" },
@@ -105,7 +106,7 @@ mod tests {
     }
 
     fn real(amount: &str) -> Value {
-        let mut real = way(amount);
+        let mut real = term(amount);
         real["network"] = json!("eip155:8453");
         real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
         real["extra"]["name"] = json!("USD Coin");
@@ -113,19 +114,19 @@ mod tests {
     }
 
     fn upto(amount: &str) -> Value {
-        let mut upto = way(amount);
+        let mut upto = term(amount);
         upto["scheme"] = json!("upto");
         upto["extra"]["assetTransferMethod"] = json!("permit2");
         upto["extra"]["facilitatorAddress"] = json!(USDC);
         upto
     }
 
-    fn means(network: Option<&str>, max: u64) -> Means {
+    fn means(network: Option<&str>, max: u64) -> PaymentLimits {
         let network = network.map(|name| Network::named(name).unwrap());
-        Means { profile: "p".to_owned(), network, asset: None, max: MicroUsd(max), daily: MicroUsd(5_000_000) }
+        PaymentLimits { profile: "p".to_owned(), network, asset: None, max: MicroUsd(max), daily: MicroUsd(5_000_000) }
     }
 
-    fn chosen(accepts: Vec<Value>, means: &Means) -> Result<Chosen> {
+    fn chosen(accepts: Vec<Value>, means: &PaymentLimits) -> Result<ChosenTerms> {
         let challenge = Challenge { version: WireVersion::V2, accepts, resource: Value::Null, error: String::new(), naming: None };
         choose(&challenge, means, "tool")
     }
@@ -133,38 +134,38 @@ mod tests {
     #[test]
     fn the_cheapest_that_may_be_paid_is_taken() {
         let play = means(None, 100_000);
-        let taken = chosen(vec![way("5000"), real("1"), way("3000"), way("4000")], &play).unwrap();
+        let taken = chosen(vec![term("5000"), real("1"), term("3000"), term("4000")], &play).unwrap();
         assert_eq!((taken.usd, taken.token.network.caip2), (MicroUsd(3_000), "eip155:84532"));
-        let taken = chosen(vec![upto("3000"), way("3000")], &play).unwrap();
+        let taken = chosen(vec![upto("3000"), term("3000")], &play).unwrap();
         assert_eq!(taken.ask.scheme, Scheme::Exact);
         assert_eq!(chosen(vec![upto("3000")], &play).unwrap().usd, MicroUsd(3_000));
-        let real_alone = chosen(vec![way("1"), real("3000")], &means(Some("base"), 100_000)).unwrap();
+        let real_alone = chosen(vec![term("1"), real("3000")], &means(Some("base"), 100_000)).unwrap();
         assert_eq!(real_alone.token.network.caip2, "eip155:8453");
     }
 
     #[test]
     fn nothing_above_the_limit_is_taken_and_the_most_counts() {
         let play = means(None, 100_000);
-        assert!(chosen(vec![way("100000")], &play).is_ok());
-        let refused = chosen(vec![way("250000")], &play).unwrap_err();
+        assert!(chosen(vec![term("100000")], &play).is_ok());
+        let refused = chosen(vec![term("250000")], &play).unwrap_err();
         assert_eq!(
             (refused.exit, &*refused.message),
             (Exit::Payment, "tool costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed")
         );
         assert!(chosen(vec![upto("100001")], &play).unwrap_err().message.starts_with("tool costs up to $0.100001, above"));
-        assert!(chosen(vec![way("0")], &means(None, 0)).is_ok());
+        assert!(chosen(vec![term("0")], &means(None, 0)).is_ok());
     }
 
     #[test]
     fn what_only_looks_like_a_token_that_is_known_is_not_paid_with() {
         let play = means(None, 100_000);
         let altered = |pointer: &str, value: Value| {
-            let mut way = way("3000");
-            match way.pointer_mut(pointer) {
+            let mut method = term("3000");
+            match method.pointer_mut(pointer) {
                 Some(member) => *member = value,
-                None => way["extra"]["decimals"] = value,
+                None => method["extra"]["decimals"] = value,
             }
-            chosen(vec![way], &play)
+            chosen(vec![method], &play)
         };
         let fake = altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")).unwrap_err();
         assert!(fake.exit == Exit::Payment && fake.more[0].contains("none that is known there"), "{fake:?}");
@@ -177,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn many_ways_that_do_not_fit_are_told_in_few_lines() {
+    fn many_ways_that_do_not_fit_are_reported_in_few_lines() {
         let refused = chosen(vec![real("1\u{1b}[2J"); 50], &means(None, 1)).unwrap_err();
-        assert_eq!(refused.more.len(), MOST_REASONS + 1);
+        assert_eq!(refused.more.len(), MAX_REASONS + 1);
         assert!(chosen(vec![], &means(None, 1)).unwrap_err().more.is_empty());
     }
 }

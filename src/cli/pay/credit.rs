@@ -6,9 +6,9 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_money::PaymentId;
 use tollhouse_tool::MicroUsd;
 
-use super::{aim::Aim, record::Sent, sign::random};
+use super::{draft::random, record::SentPayment, target::PaymentTarget};
 use crate::base::{
-    client::Who,
+    client::CredentialChoice,
     error::{Error, Result},
     global::Role,
     session::Session,
@@ -22,21 +22,21 @@ const TIMEOUT_SECS: u64 = 300;
 /// # Errors
 ///
 /// The address is of another host, which must not see the credit. There is no credit. The host quotes no price.
-pub(crate) async fn by_credit(session: &Session, aim: &Aim, now: Timestamp) -> Result<Sent> {
+pub(crate) async fn by_credit(session: &Session, aim: &PaymentTarget, now: Timestamp) -> Result<SentPayment> {
     let (Some(slug), true) = (&aim.slug, aim.own) else {
         return Err(Error::usage(format!("a credit pays at its own host alone, and {} is none of its endpoints", aim.name)));
     };
     token(session)?;
     let client = &session.client;
-    let about = client.get(&["ai", "credits"]).by(Who::Holder).query("limit", 1).send().await?.body;
-    let quote = client.post(&["ai", "quote"]).by(Who::Everyone).json(&json!({ "slug": slug })).send().await?.body;
+    let about = client.get(&["ai", "credits"]).by(CredentialChoice::Holder).query("limit", 1).send().await?.body;
+    let quote = client.post(&["ai", "quote"]).by(CredentialChoice::Everyone).json(&json!({ "slug": slug })).send().await?.body;
     let quote = if quote["quote"].is_object() { &quote["quote"] } else { &quote };
     let (credit, quote_id) = (text(&about["creditId"])?, text(&quote["quoteId"])?);
     let price = quote["totalUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok()).ok_or_else(unreadable)?;
     let key = hex::encode(random::<16>()?);
     let headers = vec![("Idempotency-Key".to_owned(), key.clone()), ("X-Quote-Id".to_owned(), quote_id.to_owned())];
-    let sent = Sent::new(aim, PaymentId::of(&["credit", credit, &key]), now, headers);
-    Ok(Sent { by_credit: true, usd: price, timeout_secs: TIMEOUT_SECS, ..sent })
+    let sent = SentPayment::new(aim, PaymentId::of(&["credit", credit, &key]), now, headers);
+    Ok(SentPayment { by_credit: true, usd: price, timeout_secs: TIMEOUT_SECS, ..sent })
 }
 
 /// Returns the header that presents the credit. The token is kept in the credentials file only.
@@ -45,7 +45,7 @@ pub(crate) async fn by_credit(session: &Session, aim: &Aim, now: Timestamp) -> R
 ///
 /// There is no credit.
 pub(crate) fn token(session: &Session) -> Result<(String, String)> {
-    match session.client.credential(Who::Holder)? {
+    match session.client.credential(CredentialChoice::Holder)? {
         Some((Role::Credit, token)) => Ok((Role::Credit.header().to_owned(), token.expose().to_owned())),
         Some(_) | None => {
             Err(Error::credential("there is no developer credit to pay with").hint("tollhouse login, or set TOLLHOUSE_CREDIT"))

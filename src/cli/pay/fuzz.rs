@@ -7,8 +7,8 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     Challenge, answer, choose,
-    means::Means,
-    record::{Sent, Token},
+    limits::PaymentLimits,
+    record::{SentPayment, Token},
     reply::{Progress, Reply},
     stream::Stream,
 };
@@ -42,7 +42,7 @@ fn drives(words: &str) -> bool {
 }
 
 /// Returns a payment of the whole limit.
-fn sent() -> Sent {
+fn sent() -> SentPayment {
     let token = Asset::of(network()).next().unwrap();
     serde_json::from_value(serde_json::json!({
         "paymentId": "pmt_0123456789abcdef", "name": "tool", "madeAt": "2026-11-24T00:00:00.000Z", "method": "POST", "url": "https://seller.example/tools/tool",
@@ -60,14 +60,14 @@ fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
     tollhouse_fuzz::check("challenge", |bytes| {
         let network = network();
         let reply = reply(402, bytes);
-        _ = (answer::judge(&reply), answer::why(&reply));
+        _ = (answer::verdict_of(&reply), answer::reason(&reply));
         if let Some(settlement) = answer::Settlement::of(&reply, &sent()) {
             assert!(settlement.taken.is_none_or(|taken| taken <= MAX), "{settlement:?}");
         }
         let Some(challenge) = Challenge::read(&reply.headers, &reply.body) else { return };
         assert!(challenge.accepts.len() <= 64);
         for only in [None, Some(network)] {
-            let means = Means { profile: String::new(), network: only, asset: None, max: MAX, daily: MAX };
+            let means = PaymentLimits { profile: String::new(), network: only, asset: None, max: MAX, daily: MAX };
             match choose(&challenge, &means, "tool") {
                 Ok(chosen) => {
                     assert!(chosen.usd <= MAX && means.takes(chosen.token) && chosen.token.network.is_test, "{chosen:?}");
@@ -82,31 +82,31 @@ fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
 /// Reads a stream in pieces of `pieces` bytes. Returns the progress reports, and the reply or the reason that there is
 /// none.
 fn streamed(bytes: &[u8], pieces: usize) -> (Vec<Progress>, Result<Option<Reply>, String>) {
-    let mut told = vec![];
+    let mut listed = vec![];
     let mut stream = Stream::new(200, HeaderMap::new());
     for piece in bytes.chunks(pieces) {
-        match stream.take(piece, &mut |progress| told.push(progress)) {
+        match stream.take(piece, &mut |progress| listed.push(progress)) {
             Ok(None) => {}
-            ended => return (told, ended.map_err(|lost| lost.why().to_owned())),
+            ended => return (listed, ended.map_err(|lost| lost.reason().to_owned())),
         }
     }
-    (told, Ok(None))
+    (listed, Ok(None))
 }
 
 #[test]
 fn a_stream_is_the_same_answer_in_whatever_pieces_it_comes() {
     tollhouse_fuzz::check("streamed", |bytes| {
-        let (told, whole) = streamed(bytes, bytes.len().max(1));
-        assert!(told.iter().all(|progress| progress.fraction.is_none_or(f64::is_finite)), "{told:?}");
+        let (reported, whole) = streamed(bytes, bytes.len().max(1));
+        assert!(reported.iter().all(|progress| progress.fraction.is_none_or(f64::is_finite)), "{reported:?}");
         for pieces in [1, 7, 1 + bytes.len() / 2] {
             let (again, parts) = streamed(bytes, pieces);
-            assert_eq!(again, told, "{pieces}");
+            assert_eq!(again, reported, "{pieces}");
             match (&whole, &parts) {
                 (Ok(Some(one)), Ok(Some(other))) => {
                     assert_eq!((one.status, &one.headers, &one.body), (other.status, &other.headers, &other.body), "{pieces}");
                     assert_eq!(
-                        (&one.beside.receipt, &one.beside.settlement),
-                        (&other.beside.receipt, &other.beside.settlement),
+                        (&one.extras.receipt, &one.extras.settlement),
+                        (&other.extras.receipt, &other.extras.settlement),
                         "{pieces}"
                     );
                 }
@@ -116,7 +116,7 @@ fn a_stream_is_the_same_answer_in_whatever_pieces_it_comes() {
             }
         }
         let Ok(Some(reply)) = whole else { return };
-        _ = (answer::judge(&reply), answer::why(&reply));
+        _ = (answer::verdict_of(&reply), answer::reason(&reply));
         if let Some(settlement) = answer::Settlement::of(&reply, &sent()) {
             assert!(settlement.taken.is_none_or(|taken| taken <= MAX), "{settlement:?}");
         }

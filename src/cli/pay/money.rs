@@ -21,11 +21,11 @@ mod tests {
 
     #[test]
     fn amounts_have_all_their_digits_and_two_at_least() {
-        for (micros, told) in
+        for (micros, reported) in
             [(0, "$0.00"), (100_000, "$0.10"), (3_000, "$0.003"), (1, "$0.000001"), (4_910_000, "$4.91"), (12_000_000, "$12.00")]
         {
-            assert_eq!(usd(MicroUsd(micros)), told);
-            assert_eq!(dollars(told), Ok(MicroUsd(micros)));
+            assert_eq!(usd(MicroUsd(micros)), reported);
+            assert_eq!(dollars(reported), Ok(MicroUsd(micros)));
         }
         for none in ["", "$", "-1", "1e3", "0.0000001", "$$1", "0,5"] {
             assert!(dollars(none).is_err(), "{none}");

@@ -8,26 +8,26 @@ use tollhouse_base::clock::Clock;
 use tollhouse_tool::MicroUsd;
 
 use super::{
-    answer::{Settlement, why},
-    attempt::{Went, attempt},
-    record::Sent,
+    answer::{Settlement, reason},
+    attempt::{AttemptOutcome, attempt},
+    record::SentPayment,
     reply::{Progress, Reply},
     seller::Seller,
-    state::{self, Became},
+    state::{self, PaymentState},
 };
 
 /// Time beside that of the work: for the settlement and the transfer.
-const BESIDE: Duration = Duration::from_secs(30);
+const EXTRA_BYTES: Duration = Duration::from_secs(30);
 
 /// Longest time that is allowed for the work, whatever the seller demands.
-const MOST_SECS: u64 = 600;
+const MAX_SECS: u64 = 600;
 
 /// Waits between the queries to a host that reports a payment as in progress.
 const LOOKS: [Duration; 4] = [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
 
 /// Outcome of a payment.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum PaymentEnd {
     /// The result, and the settlement if one is reported.
     Answered { reply: Reply, settlement: Option<Settlement> },
     /// The result arrived, but is too large to read.
@@ -38,47 +38,47 @@ pub(crate) enum Ended {
     Unsent(String),
     /// The outcome is unknown, or the payment was settled but the result is missing. `said` is the last message of the
     /// seller.
-    Unknown { said: Option<String>, settled: bool },
+    Unknown { message: Option<String>, settled: bool },
 }
 
 /// Sends the payment and finds out its outcome. `was_sent` means that another process may have sent it before.
 pub(crate) async fn perform(
     seller: &Seller,
-    sent: &Sent,
+    sent: &SentPayment,
     headers: &HeaderMap,
     host: &Url,
     was_sent: bool,
-    tell: &mut dyn FnMut(Progress),
-) -> Ended {
-    let most = Duration::from_secs(sent.timeout_secs.min(MOST_SECS)) + BESIDE;
-    let (went, in_doubt) = attempt(seller, headers, most, was_sent, tell).await;
+    report: &mut dyn FnMut(Progress),
+) -> PaymentEnd {
+    let max = Duration::from_secs(sent.timeout_secs.min(MAX_SECS)) + EXTRA_BYTES;
+    let (outcome, in_doubt) = attempt(seller, headers, max, was_sent, report).await;
     let settlement = |reply: &Reply| Settlement::of(reply, sent);
-    match went {
-        Went::Answered(reply) => {
+    match outcome {
+        AttemptOutcome::Answered(reply) => {
             let mut settlement = settlement(&reply).filter(|settled| settled.success);
-            if settlement.is_none() && !sent.usd.is_zero() && became(seller, host, sent).await == Became::Settled {
+            if settlement.is_none() && !sent.usd.is_zero() && final_state(seller, host, sent).await == PaymentState::Settled {
                 settlement = Some(Settlement::UNSAID);
             }
-            Ended::Answered { reply, settlement }
+            PaymentEnd::Answered { reply, settlement }
         }
-        Went::TooLarge(reply) => match settlement(&reply).filter(|settled| settled.success) {
-            Some(settlement) => Ended::TooLarge { settlement },
-            None => match became(seller, host, sent).await {
-                Became::Settled => Ended::TooLarge { settlement: Settlement::UNSAID },
-                Became::Untaken => Ended::Untaken { reply: None },
-                _ => Ended::Unknown { said: Some("the answer is larger than 64 MiB, and was not kept".to_owned()), settled: false },
+        AttemptOutcome::TooLarge(reply) => match settlement(&reply).filter(|settled| settled.success) {
+            Some(settlement) => PaymentEnd::TooLarge { settlement },
+            None => match final_state(seller, host, sent).await {
+                PaymentState::Settled => PaymentEnd::TooLarge { settlement: Settlement::UNSAID },
+                PaymentState::Untaken => PaymentEnd::Untaken { reply: None },
+                _ => PaymentEnd::Unknown { message: Some("the answer is larger than 64 MiB, and was not kept".to_owned()), settled: false },
             },
         },
-        Went::Unsent(why) => Ended::Unsent(why),
-        Went::Refused(reply) | Went::Busy(reply) => match became(seller, host, sent).await {
-            Became::Untaken => Ended::Untaken { reply: Some(reply) },
+        AttemptOutcome::Unsent(reason) => PaymentEnd::Unsent(reason),
+        AttemptOutcome::Refused(reply) | AttemptOutcome::Busy(reply) => match final_state(seller, host, sent).await {
+            PaymentState::Untaken => PaymentEnd::Untaken { reply: Some(reply) },
             // It was refused and never reached the tool, unless an earlier try is still on its way.
-            Became::Unheard if !in_doubt || is_over(sent) => Ended::Untaken { reply: Some(reply) },
-            became => Ended::Unknown { said: Some(why(&reply)), settled: became == Became::Settled },
+            PaymentState::Unheard if !in_doubt || is_over(sent) => PaymentEnd::Untaken { reply: Some(reply) },
+            final_state => PaymentEnd::Unknown { message: Some(reason(&reply)), settled: final_state == PaymentState::Settled },
         },
-        Went::Lost(said) => match became(seller, host, sent).await {
-            Became::Untaken => Ended::Untaken { reply: None },
-            became => Ended::Unknown { said, settled: became == Became::Settled },
+        AttemptOutcome::Lost(message) => match final_state(seller, host, sent).await {
+            PaymentState::Untaken => PaymentEnd::Untaken { reply: None },
+            final_state => PaymentEnd::Unknown { message, settled: final_state == PaymentState::Settled },
         },
     }
 }
@@ -88,28 +88,28 @@ const CLOCKS_SECS: u64 = 600;
 
 /// Returns whether the payment has expired at the profile's own host. A payment that the host does not know by then was
 /// never charged.
-fn is_over(sent: &Sent) -> bool {
+fn is_over(sent: &SentPayment) -> bool {
     let until = sent.token.as_ref().map_or(u64::MAX, |token| token.until_secs.saturating_add(CLOCKS_SECS));
     sent.own && Clock::default().now().0 / 1_000 > until
 }
 
 /// Asks the host for the outcome until it is no longer in progress, or the queries are used up.
-async fn became(seller: &Seller, host: &Url, sent: &Sent) -> Became {
+async fn final_state(seller: &Seller, host: &Url, sent: &SentPayment) -> PaymentState {
     let mut looks = LOOKS.into_iter();
     loop {
-        let became = state::ask(seller, host, &sent.payment_id).await;
-        match (became, looks.next()) {
-            (Became::UnderWay, Some(wait)) => sleep(wait).await,
-            _ => return became,
+        let outcome = state::ask(seller, host, &sent.payment_id).await;
+        match (outcome, looks.next()) {
+            (PaymentState::UnderWay, Some(wait)) => sleep(wait).await,
+            _ => return outcome,
         }
     }
 }
 
-impl Ended {
+impl PaymentEnd {
     /// Returns the amount that counts as charged, or `None` while it is unknown. If the host is not the profile's own,
     /// the full signed amount counts, because the host's report is not trusted.
-    pub(crate) fn taken(&self, sent: &Sent) -> Option<MicroUsd> {
-        let told = match self {
+    pub(crate) fn taken(&self, sent: &SentPayment) -> Option<MicroUsd> {
+        let reported = match self {
             Self::Unsent(_) => return Some(MicroUsd::ZERO),
             Self::Unknown { settled: false, .. } => return None,
             Self::Unknown { settled: true, .. } => sent.usd,
@@ -117,6 +117,6 @@ impl Ended {
             Self::Answered { settlement, .. } => settlement.as_ref().and_then(|settled| settled.taken).unwrap_or(sent.usd),
             Self::TooLarge { settlement } => settlement.taken.unwrap_or(sent.usd),
         };
-        Some(if sent.own { told } else { sent.usd })
+        Some(if sent.own { reported } else { sent.usd })
     }
 }

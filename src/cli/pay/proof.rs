@@ -6,46 +6,46 @@ use reqwest::Url;
 use serde_json::Value;
 use tollhouse_base::id::ReceiptId;
 use tollhouse_call::Content;
-use tollhouse_money::receipt::{self, Kind, Record, bytes_hash, json_hash, shortened};
+use tollhouse_money::receipt::{self, PaymentKind, UnsignedReceipt, bytes_hash, json_hash, shortened};
 use tollhouse_tool::{MicroUsd, Slug};
 
-use super::{record::Sent, reply::Reply, seller::Seller};
+use super::{record::SentPayment, reply::Reply, seller::Seller};
 
 /// Longest wait for a receipt or for the keys that verify it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of checking a receipt.
 #[derive(Debug, Default)]
-pub(crate) struct Proof {
+pub(crate) struct ReceiptProof {
     pub(crate) id: Option<ReceiptId>,
     /// The receipt's contents, if it is valid.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<UnsignedReceipt>,
     /// The reason that it is invalid.
     pub(crate) wrong: Option<String>,
 }
 
 /// Finds and verifies the receipt of a response. A response without a receipt is no error: not every seller issues
 /// receipts.
-pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&Sent>, reply: &Reply) -> Proof {
-    let given = reply.beside.receipt.clone().filter(Value::is_object);
+pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&SentPayment>, reply: &Reply) -> ReceiptProof {
+    let given = reply.extras.receipt.clone().filter(Value::is_object);
     let named = given.as_ref().and_then(|given| given["receiptId"].as_str()).or_else(|| reply.header("x-receipt-id"));
-    let Some(id) = named.and_then(|id| id.parse::<ReceiptId>().ok()) else { return Proof::default() };
+    let Some(id) = named.and_then(|id| id.parse::<ReceiptId>().ok()) else { return ReceiptProof::default() };
     let checked = check(seller, host, sent, reply, given, &id).await;
     let (record, wrong) = match checked {
         Ok(record) => (Some(record), None),
         Err(wrong) => (None, Some(wrong)),
     };
-    Proof { id: Some(id), record, wrong }
+    ReceiptProof { id: Some(id), record, wrong }
 }
 
 async fn check(
     seller: &Seller,
     host: &Url,
-    sent: Option<&Sent>,
+    sent: Option<&SentPayment>,
     reply: &Reply,
     given: Option<Value>,
     id: &ReceiptId,
-) -> Result<Record, String> {
+) -> Result<UnsignedReceipt, String> {
     let receipt = match given {
         Some(given) => given,
         None => fetch(seller, host, &["ai", "receipts", id.as_str()]).await?["receipt"].take(),
@@ -67,20 +67,20 @@ async fn check(
 }
 
 /// Checks that a receipt matches the payment.
-fn about(record: &Record, sent: &Sent) -> Result<(), String> {
-    let same = |said: Option<&String>, signed: &str| said.is_some_and(|said| said.eq_ignore_ascii_case(signed));
+fn about(record: &UnsignedReceipt, sent: &SentPayment) -> Result<(), String> {
+    let same = |message: Option<&String>, signed: &str| message.is_some_and(|message| message.eq_ignore_ascii_case(signed));
     let Some(token) = &sent.token else {
-        let fits = record.draft.price_usd <= sent.usd && record.kind != Kind::X402;
+        let fits = record.draft.price_usd <= sent.usd && record.kind != PaymentKind::X402;
         return if fits { Ok(()) } else { Err("it is about another payment".to_owned()) };
     };
     let number = |text: &str| text.parse::<u128>().ok();
     let amount = record.amount.as_deref().and_then(number);
     let fits = match (amount, number(&token.amount)) {
-        (Some(said), Some(signed)) => said == signed || sent.most && said < signed,
+        (Some(message), Some(signed)) => message == signed || sent.max && message < signed,
         _ => false,
     };
     let checks = [
-        ("kind", record.kind == Kind::X402),
+        ("kind", record.kind == PaymentKind::X402),
         ("network", same(record.network.as_ref(), &token.network)),
         ("asset", same(record.asset.as_ref(), &token.asset)),
         ("payer", same(record.payer.as_ref(), &shortened(&token.payer))),
@@ -114,15 +114,15 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
     if let Ok(mut pieces) = url.path_segments_mut() {
         pieces.pop_if_empty().extend(path);
     }
-    let place = path.join("/");
-    let reply = seller.get(url, PATIENCE).await.map_err(|lost| format!("/{place} did not come: {}", lost.why()))?;
+    let position = path.join("/");
+    let reply = seller.get(url, TIMEOUT).await.map_err(|lost| format!("/{position} did not come: {}", lost.reason()))?;
     if reply.status != 200 {
-        return Err(format!("/{place} did not come: the answer was {}", reply.status));
+        return Err(format!("/{position} did not come: the answer was {}", reply.status));
     }
-    serde_json::from_slice(&reply.body).map_err(|error| format!("/{place} is no JSON: {error}"))
+    serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is no JSON: {error}"))
 }
 
-impl Proof {
+impl ReceiptProof {
     /// Returns the price in the receipt.
     pub(crate) fn price(&self) -> Option<MicroUsd> {
         self.record.as_ref().map(|record| record.draft.price_usd)

@@ -15,26 +15,26 @@ use std::{
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_money::{PaymentId, State};
+use tollhouse_money::{PaymentId, PaymentPhase};
 use tollhouse_tool::MicroUsd;
 
-use super::{aim::Aim, keyfile::sync_folder, seller::Request};
+use super::{key_file::fsync_dir, seller::Request, target::PaymentTarget};
 use crate::base::{
     error::{Error, Result},
-    places,
+    private_files,
 };
 
 /// Most records that are kept, and the days that they are kept.
-const MOST: usize = 1_000;
+const MAX: usize = 1_000;
 const DAYS: u64 = 30;
 
 /// Most bytes of a record.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// A request with its payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Sent {
+pub(crate) struct SentPayment {
     pub(crate) payment_id: PaymentId,
     /// The name of the tool shown to people.
     pub(crate) name: String,
@@ -55,7 +55,8 @@ pub(crate) struct Sent {
     /// The amount that was signed: exact, or the maximum.
     pub(crate) usd: MicroUsd,
     /// Whether `usd` is the maximum.
-    pub(crate) most: bool,
+    #[serde(rename = "most")]
+    pub(crate) max: bool,
     /// The token of a payment on a network. Receipts are compared with it.
     pub(crate) token: Option<Token>,
     /// Longest wait for the response.
@@ -75,9 +76,9 @@ pub(crate) struct Token {
     pub(crate) until_secs: u64,
 }
 
-impl Sent {
+impl SentPayment {
     /// Returns a request with headers that pay, without a price yet.
-    pub(crate) fn new(aim: &Aim, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(aim: &PaymentTarget, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
         Self {
             payment_id,
             name: aim.name.clone(),
@@ -91,7 +92,7 @@ impl Sent {
             host: aim.host.to_string(),
             own: aim.own,
             usd: MicroUsd::ZERO,
-            most: false,
+            max: false,
             token: None,
             timeout_secs: 0,
         }
@@ -112,25 +113,25 @@ impl Sent {
 
 /// An outcome, as a later line of the file notes it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Noted {
-    state: State,
+struct RecordNote {
+    state: PaymentPhase,
     at: Timestamp,
 }
 
 /// The folder of records.
 #[derive(Debug, Clone)]
-pub(crate) struct Records {
+pub(crate) struct RecordStore {
     folder: PathBuf,
 }
 
 /// A record whose lock this process holds.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct LockedRecord {
     file: File,
-    pub(crate) sent: Sent,
+    pub(crate) sent: SentPayment,
 }
 
-impl Records {
+impl RecordStore {
     pub(crate) fn at(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
@@ -144,10 +145,10 @@ impl Records {
     /// # Errors
     ///
     /// The record cannot be written: nothing may be sent then.
-    pub(crate) fn write(&self, sent: Sent) -> Result<Record> {
+    pub(crate) fn write(&self, sent: SentPayment) -> Result<LockedRecord> {
         let path = self.file(&sent.payment_id);
         let wrong = |error: io::Error| Error::refused(format!("`{}` cannot be written: {error}.  nothing was sent", path.display()));
-        places::make_folder(&self.folder).map_err(wrong)?;
+        private_files::make_folder(&self.folder).map_err(wrong)?;
         let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(wrong)?;
         let written = (|| {
@@ -155,13 +156,13 @@ impl Records {
             file.lock()?;
             file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
             file.sync_all()?;
-            sync_folder(&path)
+            fsync_dir(&path)
         })();
         written.map_err(|error| {
             _ = fs::remove_file(&path);
             wrong(error)
         })?;
-        Ok(Record { file, sent })
+        Ok(LockedRecord { file, sent })
     }
 
     /// Opens an existing record.
@@ -169,7 +170,7 @@ impl Records {
     /// # Errors
     ///
     /// There is no record, it cannot be read, or another process is sending it.
-    pub(crate) fn find(&self, id: &PaymentId) -> Result<Record> {
+    pub(crate) fn find(&self, id: &PaymentId) -> Result<LockedRecord> {
         let path = self.file(id);
         let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
         let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
@@ -185,8 +186,8 @@ impl Records {
             Err(TryLockError::Error(error)) => return Err(wrong(&error)),
         }
         let mut text = String::new();
-        (&mut file).take(MOST_BYTES).read_to_string(&mut text).map_err(|error| wrong(&error))?;
-        let sent: Sent = serde_json::from_str(text.lines().next().unwrap_or_default()).map_err(|error| wrong(&error))?;
+        (&mut file).take(MAX_BYTES).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+        let sent: SentPayment = serde_json::from_str(text.lines().next().unwrap_or_default()).map_err(|error| wrong(&error))?;
         if sent.payment_id != *id {
             return Err(wrong(&"it is of another payment"));
         }
@@ -194,13 +195,13 @@ impl Records {
         // counted.
         if text
             .lines()
-            .filter_map(|line| serde_json::from_str::<Noted>(line).ok())
+            .filter_map(|line| serde_json::from_str::<RecordNote>(line).ok())
             .next_back()
-            .is_some_and(|noted| noted.state == State::Released)
+            .is_some_and(|noted| noted.state == PaymentPhase::Released)
         {
             return Err(Error::refused(format!("nothing was taken by {id}, and it is not sent again")).hint("make the call anew"));
         }
-        Ok(Record { file, sent })
+        Ok(LockedRecord { file, sent })
     }
 
     /// Returns whether a process holds the record's lock.
@@ -222,10 +223,10 @@ impl Records {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let mut all: Vec<_> = entries.flatten().filter_map(|entry| found(&entry.path(), open)).collect();
         all.sort_unstable();
-        let more = all.len().saturating_sub(MOST);
-        for (place, (_, written, path)) in all.into_iter().enumerate() {
+        let more = all.len().saturating_sub(MAX);
+        for (position, (_, written, path)) in all.into_iter().enumerate() {
             let age_millis = now.0.saturating_sub(millis(written));
-            if place < more || age_millis > DAYS * 24 * 60 * 60 * 1_000 {
+            if position < more || age_millis > DAYS * 24 * 60 * 60 * 1_000 {
                 _ = fs::remove_file(path);
             }
         }
@@ -245,10 +246,10 @@ fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
     Some((open.iter().any(|open| open == id), written, path.to_owned()))
 }
 
-impl Record {
+impl LockedRecord {
     /// Notes the outcome. If the note does not reach the disk, the host is asked again.
-    pub(crate) fn note(&mut self, state: State, at: Timestamp) {
-        if let Ok(line) = serde_json::to_string(&Noted { state, at }) {
+    pub(crate) fn note(&mut self, state: PaymentPhase, at: Timestamp) {
+        if let Ok(line) = serde_json::to_string(&RecordNote { state, at }) {
             _ = self.file.write_all(format!("{line}\n").as_bytes());
         }
     }
@@ -260,8 +261,8 @@ mod tests {
 
     use super::*;
 
-    fn sent(id: u64) -> Sent {
-        Sent {
+    fn sent(id: u64) -> SentPayment {
+        SentPayment {
             payment_id: format!("pmt_{id:032x}").parse().unwrap(),
             name: "tool".to_owned(),
             made_at: Timestamp(1),
@@ -274,7 +275,7 @@ mod tests {
             host: "http://127.0.0.1".to_owned(),
             own: true,
             usd: MicroUsd(1),
-            most: false,
+            max: false,
             token: None,
             timeout_secs: 1,
         }
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn what_was_signed_is_its_owners_alone_and_read_again_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::at(&folder.path().join("payments"));
+        let records = RecordStore::at(&folder.path().join("payments"));
         let id = sent(1).payment_id;
         assert!(records.find(&id).is_err() && !records.is_there(&id));
         let mut record = records.write(sent(1)).unwrap();
@@ -291,10 +292,10 @@ mod tests {
         assert_eq!(fs::metadata(records.file(&id)).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(records.find(&id).is_err() && records.is_held(id.as_str()), "who sends it holds it");
         assert!(records.write(sent(1)).is_err(), "it is not written over");
-        record.note(State::Settled, Timestamp(2));
+        record.note(PaymentPhase::Settled, Timestamp(2));
         drop(record);
         let mut released = records.write(sent(2)).unwrap();
-        released.note(State::Released, Timestamp(2));
+        released.note(PaymentPhase::Released, Timestamp(2));
         drop(released);
         assert!(records.find(&sent(2).payment_id).is_err(), "what was given back is not sent again");
         assert!(!records.is_held(id.as_str()));
@@ -304,7 +305,7 @@ mod tests {
     #[test]
     fn a_record_that_a_crash_cut_off_is_none_and_one_whose_note_is_cut_off_is_one() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::at(folder.path());
+        let records = RecordStore::at(folder.path());
         let id = sent(1).payment_id;
         drop(records.write(sent(1)).unwrap());
         let text = fs::read_to_string(records.file(&id)).unwrap();
@@ -317,7 +318,7 @@ mod tests {
     #[test]
     fn few_are_kept_and_none_for_long() {
         let folder = tempfile::tempdir().unwrap();
-        let records = Records::at(folder.path());
+        let records = RecordStore::at(folder.path());
         for id in 0..3 {
             drop(records.write(sent(id)).unwrap());
         }

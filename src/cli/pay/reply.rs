@@ -10,12 +10,12 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
     /// Further members of the last event of a stream.
-    pub(crate) beside: Beside,
+    pub(crate) extras: ResultExtras,
 }
 
 /// The reason that there is no response.
 #[derive(Debug)]
-pub(crate) enum Lost {
+pub(crate) enum LostReply {
     /// Nothing was sent.
     Unsent(String),
     /// The request was sent, but its outcome is unknown.
@@ -26,10 +26,10 @@ pub(crate) enum Lost {
     TooLarge(Box<Reply>),
 }
 
-impl Lost {
-    pub(crate) fn why(&self) -> &str {
+impl LostReply {
+    pub(crate) fn reason(&self) -> &str {
         match self {
-            Self::Unsent(why) | Self::Sent(why) => why,
+            Self::Unsent(reason) | Self::Sent(reason) => reason,
             Self::Late => "no answer came in time",
             Self::TooLarge(_) => "its answer is larger than 64 MiB",
         }
@@ -46,7 +46,7 @@ pub(crate) struct Progress {
 
 /// Members that the last event of a stream has beside its result.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct ResultExtras {
     pub(crate) receipt: Option<Value>,
     pub(crate) settlement: Option<Value>,
 }

@@ -10,7 +10,7 @@ use reqwest::{
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    reply::{Lost, Progress, Reply, cause},
+    reply::{LostReply, Progress, Reply, cause},
     stream,
 };
 use crate::base::{
@@ -19,7 +19,7 @@ use crate::base::{
 };
 
 /// Most bytes of a response.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The request that each try sends.
 #[derive(Debug, Clone)]
@@ -52,51 +52,55 @@ impl Seller {
     /// # Errors
     ///
     /// No complete response arrived within `most`. The error says whether the request was sent.
-    pub(crate) async fn ask(&self, more: &HeaderMap, most: Duration, tell: &mut dyn FnMut(Progress)) -> std::result::Result<Reply, Lost> {
+    pub(crate) async fn ask(
+        &self,
+        more: &HeaderMap,
+        max: Duration,
+        report: &mut dyn FnMut(Progress),
+    ) -> std::result::Result<Reply, LostReply> {
         let Request { method, url, body, stream } = &self.request;
-        let mut asked = self.client.request(method.clone(), url.clone()).headers(more.clone());
+        let mut request = self.client.request(method.clone(), url.clone()).headers(more.clone());
         if *stream {
-            asked = asked.header(header::ACCEPT, "text/event-stream");
+            request = request.header(header::ACCEPT, "text/event-stream");
         }
         if let Some(body) = body {
-            asked = asked.header(header::CONTENT_TYPE, "application/json").body(body.clone());
+            request = request.header(header::CONTENT_TYPE, "application/json").body(body.clone());
         }
-        self.within(asked, Instant::now() + most, tell).await
+        self.within(request, Instant::now() + max, report).await
     }
 
     /// Gets a JSON document from a host.
-    pub(crate) async fn get(&self, url: Url, most: Duration) -> std::result::Result<Reply, Lost> {
-        let asked = self.client.get(url).header(header::ACCEPT, "application/json");
-        self.within(asked, Instant::now() + most, &mut |_| {}).await
+    pub(crate) async fn get(&self, url: Url, max: Duration) -> std::result::Result<Reply, LostReply> {
+        let request = self.client.get(url).header(header::ACCEPT, "application/json");
+        self.within(request, Instant::now() + max, &mut |_| {}).await
     }
 
     async fn within(
         &self,
-        asked: reqwest::RequestBuilder,
+        request: reqwest::RequestBuilder,
         until: Instant,
-        tell: &mut dyn FnMut(Progress),
-    ) -> std::result::Result<Reply, Lost> {
-        let sent = timeout_at(until, asked.send()).await.map_err(|_| Lost::Late)?;
-        let response =
-            sent.map_err(
-                |error| if error.is_connect() || error.is_builder() { Lost::Unsent(cause(&error)) } else { Lost::Sent(cause(&error)) },
-            )?;
+        report: &mut dyn FnMut(Progress),
+    ) -> std::result::Result<Reply, LostReply> {
+        let sent = timeout_at(until, request.send()).await.map_err(|_| LostReply::Late)?;
+        let response = sent.map_err(|error| {
+            if error.is_connect() || error.is_builder() { LostReply::Unsent(cause(&error)) } else { LostReply::Sent(cause(&error)) }
+        })?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let of_events =
             headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).is_some_and(|kind| kind.starts_with("text/event-stream"));
         let reading: Pin<Box<dyn Future<Output = _> + '_>> = match of_events && self.request.stream && (200..300).contains(&status) {
-            true => Box::pin(stream::read(response, status, headers, tell)),
+            true => Box::pin(stream::read(response, status, headers, report)),
             false => Box::pin(read(response, status, headers)),
         };
-        timeout_at(until, reading).await.map_err(|_| Lost::Late)?
+        timeout_at(until, reading).await.map_err(|_| LostReply::Late)?
     }
 }
 
-async fn read(mut response: reqwest::Response, status: u16, headers: HeaderMap) -> std::result::Result<Reply, Lost> {
+async fn read(mut response: reqwest::Response, status: u16, headers: HeaderMap) -> std::result::Result<Reply, LostReply> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| Lost::Sent(cause(&error)))? {
-        if body.len() + chunk.len() > MOST_BYTES {
-            return Err(Lost::TooLarge(Box::new(Reply { status, headers, ..Reply::default() })));
+    while let Some(chunk) = response.chunk().await.map_err(|error| LostReply::Sent(cause(&error)))? {
+        if body.len() + chunk.len() > MAX_BYTES {
+            return Err(LostReply::TooLarge(Box::new(Reply { status, headers, ..Reply::default() })));
         }
         body.extend_from_slice(&chunk);
     }

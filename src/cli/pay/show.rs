@@ -7,20 +7,20 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_call::says_json;
+use tollhouse_call::is_json_type;
 use tollhouse_money::Network;
 
 use super::{
     answer::Settlement,
     money::usd,
-    proof::Proof,
-    record::Sent,
+    proof::ReceiptProof,
+    record::SentPayment,
     reply::{Progress, Reply},
 };
 use crate::base::{
-    clean::{block, first, json_text_for_people, line},
     error::Result,
-    out::write,
+    output::write,
+    sanitize::{block, first, json_text_for_people, line},
 };
 
 /// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
@@ -38,7 +38,7 @@ pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
         write((head + "\n").as_bytes())?;
     }
     if is_terminal {
-        let is_json = reply.header("content-type").is_none_or(says_json);
+        let is_json = reply.header("content-type").is_none_or(is_json_type);
         let json = if is_json { str::from_utf8(&reply.body).ok().and_then(json_text_for_people) } else { None };
         let text = json.unwrap_or_else(|| block(&String::from_utf8_lossy(&reply.body), ""));
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
@@ -49,48 +49,48 @@ pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
 }
 
 /// Prints a progress report of a tool.
-pub(crate) fn progress(told: &Progress) {
-    let share = told.fraction.map(|share| format!("{:>3.0} %  ", (share * 100.0).clamp(0.0, 100.0))).unwrap_or_default();
-    let message = told.message.as_deref().map(|message| first(message, 500)).unwrap_or_default();
-    if told.message.is_some() || told.fraction.is_some() {
-        _ = writeln!(io::stderr(), "{:>5.1} s  {share}{message}", Duration::from_millis(told.elapsed_ms).as_secs_f64());
+pub(crate) fn progress(reported: &Progress) {
+    let share = reported.fraction.map(|share| format!("{:>3.0} %  ", (share * 100.0).clamp(0.0, 100.0))).unwrap_or_default();
+    let message = reported.message.as_deref().map(|message| first(message, 500)).unwrap_or_default();
+    if reported.message.is_some() || reported.fraction.is_some() {
+        _ = writeln!(io::stderr(), "{:>5.1} s  {share}{message}", Duration::from_millis(reported.elapsed_ms).as_secs_f64());
     }
 }
 
 /// Prints the amount that was paid in one line, and in a second line any problem with the receipt.
-pub(crate) fn paid(sent: &Sent, settlement: Option<&Settlement>, proof: &Proof, took: Duration) {
+pub(crate) fn paid(sent: &SentPayment, settlement: Option<&Settlement>, proof: &ReceiptProof, elapsed: Duration) {
     let taken = proof.price().or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
-    let mut told = match settlement {
+    let mut reported = match settlement {
         _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
-        Some(_) if sent.most => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
+        Some(_) if sent.max => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
         Some(_) => format!("paid {}", usd(taken)),
         None => format!("answered; whether {} was taken is not said, and counts as if it was", usd(sent.usd)),
     };
-    told += marked(sent, proof);
+    reported += marked(sent, proof);
     match (&proof.id, settlement.map(|settled| settled.transaction.as_str()).filter(|transaction| !transaction.is_empty())) {
-        (Some(id), _) => _ = write!(told, "  {id}"),
-        (None, Some(transaction)) => _ = write!(told, "  {}", first(transaction, 100)),
+        (Some(id), _) => _ = write!(reported, "  {id}"),
+        (None, Some(transaction)) => _ = write!(reported, "  {}", first(transaction, 100)),
         (None, None) => {}
     }
-    _ = writeln!(io::stderr(), "{told}  {}  {:.1} s", sent.payment_id, took.as_secs_f64());
+    _ = writeln!(io::stderr(), "{reported}  {}  {:.1} s", sent.payment_id, elapsed.as_secs_f64());
     warn(proof);
 }
 
 /// Prints the line for a call that cost nothing.
-pub(crate) fn free(proof: &Proof, took: Duration) {
+pub(crate) fn free(proof: &ReceiptProof, elapsed: Duration) {
     let id = proof.id.as_ref().map(|id| format!("  {id}")).unwrap_or_default();
-    _ = writeln!(io::stderr(), "free{id}  {:.1} s", took.as_secs_f64());
+    _ = writeln!(io::stderr(), "free{id}  {:.1} s", elapsed.as_secs_f64());
     warn(proof);
 }
 
-fn warn(proof: &Proof) {
+fn warn(proof: &ReceiptProof) {
     if let (Some(id), Some(wrong)) = (&proof.id, &proof.wrong) {
         _ = writeln!(io::stderr(), "warning: the receipt {id} does not hold: {}", first(wrong, 300));
     }
 }
 
 /// Returns the suffix of an amount that is not real money.
-fn marked(sent: &Sent, proof: &Proof) -> &'static str {
+fn marked(sent: &SentPayment, proof: &ReceiptProof) -> &'static str {
     let network = sent.token.as_ref().and_then(|token| Network::named(&token.network));
     match &proof.record {
         Some(record) if record.simulated => " (simulated)",

@@ -9,11 +9,11 @@ use tollhouse_money::PaymentId;
 use super::seller::Seller;
 
 /// Longest wait for the response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The outcome of a payment, as the host reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Became {
+pub(crate) enum PaymentState {
     /// It is in progress.
     UnderWay,
     /// The money moved.
@@ -27,25 +27,25 @@ pub(crate) enum Became {
 }
 
 /// Asks the host.
-pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> Became {
+pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> PaymentState {
     let mut url = host.clone();
     match url.path_segments_mut() {
         Ok(mut pieces) => _ = pieces.pop_if_empty().extend(["ai", "payments", id.as_str()]),
-        Err(()) => return Became::Untold,
+        Err(()) => return PaymentState::Untold,
     }
-    let Ok(reply) = seller.get(url, PATIENCE).await else { return Became::Untold };
-    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
-    if reply.status == 404 && told["error"]["code"] == "unknown_payment" {
-        return Became::Unheard;
+    let Ok(reply) = seller.get(url, TIMEOUT).await else { return PaymentState::Untold };
+    let reported: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    if reply.status == 404 && reported["error"]["code"] == "unknown_payment" {
+        return PaymentState::Unheard;
     }
-    let payment = &told["payment"];
+    let payment = &reported["payment"];
     if reply.status != 200 || payment["paymentId"] != id.as_str() {
-        return Became::Untold;
+        return PaymentState::Untold;
     }
     match payment["state"].as_str() {
-        Some("settled" | "owed") => Became::Settled,
-        Some("refused" | "released") => Became::Untaken,
-        Some("reserved" | "settling" | "unresolved") => Became::UnderWay,
-        _ => Became::Untold,
+        Some("settled" | "owed") => PaymentState::Settled,
+        Some("refused" | "released") => PaymentState::Untaken,
+        Some("reserved" | "settling" | "unresolved") => PaymentState::UnderWay,
+        _ => PaymentState::Untold,
     }
 }

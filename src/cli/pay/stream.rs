@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tollhouse_front::Code;
 
-use super::reply::{Beside, Lost, Progress, Reply, cause};
+use super::reply::{LostReply, Progress, Reply, ResultExtras, cause};
 use crate::base::sse::{Event, Reader};
 
 /// Most events of a stream.
-const MOST_EVENTS: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// Most headers in an event: hosts send a handful.
 const MOST_HEADERS: usize = 256;
@@ -20,7 +20,7 @@ const MOST_HEADERS: usize = 256;
 /// Data of the event `result`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Told {
+struct ResultEvent {
     status: Option<u16>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ struct Told {
 /// A result that is not JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Other {
+struct RawResult {
     #[serde(rename = "mediaType")]
     _media_type: String,
     text: Option<String>,
@@ -44,15 +44,15 @@ pub(super) async fn read(
     mut response: reqwest::Response,
     status: u16,
     headers: HeaderMap,
-    tell: &mut dyn FnMut(Progress),
-) -> Result<Reply, Lost> {
+    report: &mut dyn FnMut(Progress),
+) -> Result<Reply, LostReply> {
     let mut stream = Stream::new(status, headers);
-    while let Some(chunk) = response.chunk().await.map_err(|error| Lost::Sent(cause(&error)))? {
-        if let Some(reply) = stream.take(&chunk, tell)? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| LostReply::Sent(cause(&error)))? {
+        if let Some(reply) = stream.take(&chunk, report)? {
             return Ok(reply);
         }
     }
-    Err(Lost::Sent("the stream ended before its result".to_owned()))
+    Err(LostReply::Sent("the stream ended before its result".to_owned()))
 }
 
 /// The state of a stream that is being read. It takes pieces of any size, and returns the reply at the end.
@@ -70,19 +70,19 @@ impl Stream {
     }
 
     /// Takes the next bytes. Returns the reply if they complete it.
-    pub(super) fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, Lost> {
-        let events = self.reader.take(bytes).map_err(|_| Lost::Sent("an event has no end".to_owned()))?;
+    pub(super) fn take(&mut self, bytes: &[u8], report: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, LostReply> {
+        let events = self.reader.take(bytes).map_err(|_| LostReply::Sent("an event has no end".to_owned()))?;
         for event in events {
             self.count += 1;
-            if self.count > MOST_EVENTS {
-                return Err(Lost::Sent("its events have no end".to_owned()));
+            if self.count > MAX_EVENTS {
+                return Err(LostReply::Sent("its events have no end".to_owned()));
             }
             let headers = || self.headers.clone();
             match &*event.name {
-                "progress" => tell(progress(&event)),
+                "progress" => report(progress(&event)),
                 "result" => {
                     let read = result(&event.data, self.status, headers());
-                    return read.map(Some).ok_or_else(|| Lost::Sent("its result does not read".to_owned()));
+                    return read.map(Some).ok_or_else(|| LostReply::Sent("its result does not read".to_owned()));
                 }
                 "error" => return Ok(Some(error(event, headers()))),
                 _ => {}
@@ -93,17 +93,17 @@ impl Stream {
 }
 
 fn progress(event: &Event) -> Progress {
-    let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let reported: Value = serde_json::from_str(&event.data).unwrap_or_default();
     Progress {
-        message: told["message"].as_str().map(str::to_owned),
-        fraction: told["fraction"].as_f64(),
-        elapsed_ms: told["elapsedMs"].as_u64().unwrap_or_default(),
+        message: reported["message"].as_str().map(str::to_owned),
+        fraction: reported["fraction"].as_f64(),
+        elapsed_ms: reported["elapsedMs"].as_u64().unwrap_or_default(),
     }
 }
 
 /// Returns the reply that would have been sent without a stream.
 fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
-    let Told { status: own, headers: chosen, result, receipt, settlement } = serde_json::from_str(data).ok()?;
+    let ResultEvent { status: own, headers: chosen, result, receipt, settlement } = serde_json::from_str(data).ok()?;
     // A `HeaderMap` panics beyond its capacity.
     if chosen.len() > MOST_HEADERS {
         return None;
@@ -114,23 +114,23 @@ fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     }
     // A result without a content type is JSON, whatever it looks like.
     let is_other = chosen.contains_key("content-type");
-    let body = match serde_json::from_str::<Other>(result.get()) {
-        Ok(Other { text: Some(text), base64: None, .. }) if is_other => text.into_bytes(),
-        Ok(Other { text: None, base64: Some(base64), .. }) if is_other => STANDARD.decode(base64).ok()?,
+    let body = match serde_json::from_str::<RawResult>(result.get()) {
+        Ok(RawResult { text: Some(text), base64: None, .. }) if is_other => text.into_bytes(),
+        Ok(RawResult { text: None, base64: Some(base64), .. }) if is_other => STANDARD.decode(base64).ok()?,
         Ok(_) | Err(_) => result.get().as_bytes().to_vec(),
     };
-    Some(Reply { status: own.unwrap_or(status), headers, body, beside: Beside { receipt, settlement } })
+    Some(Reply { status: own.unwrap_or(status), headers, body, extras: ResultExtras { receipt, settlement } })
 }
 
 /// Returns an error as a reply, with the status that it would have had without a stream.
 fn error(event: Event, headers: HeaderMap) -> Reply {
-    let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    let reported: Value = serde_json::from_str(&event.data).unwrap_or_default();
     // A challenge has a different envelope.
-    let code = told["error"]["code"].as_str().or(told["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
+    let code = reported["error"]["code"].as_str().or(reported["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
     let known = Code::ALL.iter().find(|known| known.row().name == code);
     let status = known.map_or(500, |code| code.row().status.as_u16());
-    let beside = Beside { receipt: told.get("receipt").cloned(), settlement: told.get("settlement").cloned() };
-    Reply { status, headers, body: event.data.into_bytes(), beside }
+    let alongside = ResultExtras { receipt: reported.get("receipt").cloned(), settlement: reported.get("settlement").cloned() };
+    Reply { status, headers, body: event.data.into_bytes(), extras: alongside }
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
         );
         assert_eq!(json.body, br#"{"n": 1.50, "z":12345678901234567890}"#);
         assert_eq!((json.status, json.header("content-type")), (200, Some("application/json")));
-        assert_eq!(json.beside.settlement.unwrap()["success"], true);
+        assert_eq!(json.extras.settlement.unwrap()["success"], true);
         let text =
             reply(r#"{"ok":true,"status":201,"headers":{"content-type":"text/plain"},"result":{"mediaType":"text/plain","text":"hi\n"}}"#);
         assert_eq!((text.status, &*text.body), (201, &b"hi\n"[..]));
@@ -162,10 +162,10 @@ mod tests {
     #[test]
     fn a_result_with_headers_without_end_is_none() {
         let named = |count: usize| (0..count).map(|n| (format!("h{n}"), String::new())).collect::<BTreeMap<_, _>>();
-        let told = |count| serde_json::json!({ "headers": named(count), "result": 1 }).to_string();
-        assert_eq!(reply(&told(MOST_HEADERS)).headers.len(), MOST_HEADERS + 1);
+        let describe = |count| serde_json::json!({ "headers": named(count), "result": 1 }).to_string();
+        assert_eq!(reply(&describe(MOST_HEADERS)).headers.len(), MOST_HEADERS + 1);
         for count in [MOST_HEADERS + 1, 40_000] {
-            assert!(result(&told(count), 200, HeaderMap::new()).is_none(), "{count}");
+            assert!(result(&describe(count), 200, HeaderMap::new()).is_none(), "{count}");
         }
     }
 }

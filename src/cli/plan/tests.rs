@@ -1,11 +1,11 @@
 use super::*;
 
-fn change(field: &str, before: Value, after: Value) -> Change {
-    Change { field: field.to_owned(), before, after }
+fn change(field: &str, before: Value, after: Value) -> FieldChange {
+    FieldChange { field: field.to_owned(), before, after }
 }
 
 #[test]
-fn a_plan_is_told_as_its_transcript_has_it() {
+fn a_plan_is_reported_as_its_transcript_has_it() {
     let plan = Plan {
         changes: vec![
             change("priceUsd", json!(0.01), json!(0.02)),

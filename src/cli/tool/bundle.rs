@@ -17,10 +17,10 @@ use tollhouse_protocol::Limits;
 use super::{
     folder::{Code, Tool, counted},
     imports::imports,
-    map::{Map, relative},
-    place::{Place, Problem},
-    program::{self, Ran},
-    scratch::Scratch,
+    position::{FilePosition, Problem},
+    program::{self, ProgramEnd},
+    source_map::{SourceMap, relative},
+    temp_folder::TempFolder,
 };
 
 /// Start of an error in esbuild's output.
@@ -35,7 +35,7 @@ const NAMED: usize = 5;
 pub(crate) struct Bundle {
     pub(crate) source: String,
     pub(crate) language: &'static str,
-    pub(crate) map: Map,
+    pub(crate) map: SourceMap,
     /// The builder's own files in the bundle, without packages.
     pub(crate) files: Vec<PathBuf>,
     /// Whether the text differs from the handler's.
@@ -53,21 +53,25 @@ impl Bundle {
         let imports = imports(text);
         let Some(first) = imports.first() else {
             let source = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
-            let bundle = Self { source, language, map: Map::Same((*file).to_owned()), files: vec![tool.folder.join(file)], is_made: false };
+            let bundle =
+                Self { source, language, map: SourceMap::Same((*file).to_owned()), files: vec![tool.folder.join(file)], is_made: false };
             return bundle.within(tool, &[]).map(Some);
         };
-        let scratch = Scratch::new(&tool.folder).map_err(|why| vec![Problem::new("bundle", Place::file(*file), why)])?;
-        let failed = |why: String| vec![Problem::new("bundle", Place::of_byte(*file, text, first.at), why)];
+        let scratch = TempFolder::new(&tool.folder).map_err(|reason| vec![Problem::new("bundle", FilePosition::file(*file), reason)])?;
+        let failed = |reason: String| vec![Problem::new("bundle", FilePosition::of_byte(*file, text, first.at), reason)];
         match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
-            Ran::Absent => Err(failed(format!("`{}` is imported, and there is no bundler: npm i -D esbuild", first.from))),
-            Ran::Ended(output) => {
-                let told = String::from_utf8_lossy(&output.stderr);
-                let problems = problems(&told, &tool.folder);
+            ProgramEnd::Absent => Err(failed(format!("`{}` is imported, and there is no bundler: npm i -D esbuild", first.from))),
+            ProgramEnd::Ended(output) => {
+                let message = String::from_utf8_lossy(&output.stderr);
+                let problems = problems(&message, &tool.folder);
                 if !output.status.success() || !problems.is_empty() {
-                    let why = || {
-                        failed(format!("esbuild failed: {}", told.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")))
+                    let reason = || {
+                        failed(format!(
+                            "esbuild failed: {}",
+                            message.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")
+                        ))
                     };
-                    return Err(if problems.is_empty() { why() } else { problems });
+                    return Err(if problems.is_empty() { reason() } else { problems });
                 }
                 let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild made no bundle".to_owned()))?;
                 bundle.within(tool, &room).map(Some)
@@ -77,8 +81,8 @@ impl Bundle {
 
     /// Checks the size of the bundle against the limit. The error lists the largest parts.
     fn within(self, tool: &Tool, room: &[(String, u64)]) -> Result<Self, Vec<Problem>> {
-        let asked = tool.body.get("limits").and_then(|limits| limits["sourceBytes"].as_u64());
-        let limit = asked.unwrap_or(Limits::default().source_bytes);
+        let request = tool.body.get("limits").and_then(|limits| limits["sourceBytes"].as_u64());
+        let limit = request.unwrap_or(Limits::default().source_bytes);
         let has = self.source.len() as u64;
         if has <= limit {
             return Ok(self);
@@ -89,7 +93,7 @@ impl Bundle {
         let takes = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
         let what = if self.is_made { "the bundle" } else { "the handler" };
         let message = format!("{what} has {has} bytes, and a host takes {limit}{raise}{takes}");
-        Err(vec![Problem::new("bundle", Place::file(tool.handler_file()), message).hanging_on(self.files)])
+        Err(vec![Problem::new("bundle", FilePosition::file(tool.handler_file()), message).trailing(self.files)])
     }
 }
 
@@ -124,7 +128,7 @@ fn args(file: &str, scratch: &Path) -> Vec<OsString> {
 /// Reads the bundler's output. Also returns the sizes of its parts, largest first.
 fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
     let read = |name: &str| fs::read_to_string(scratch.join(name)).ok();
-    let map = Map::read(&read("bundle.js.map")?, &tool.folder, scratch)?;
+    let map = SourceMap::read(&read("bundle.js.map")?, &tool.folder, scratch)?;
     let meta: Value = serde_json::from_str(&read("meta.json")?).ok()?;
     let inputs = meta["inputs"].as_object()?.keys();
     let files = inputs.filter(|path| package(path).is_none()).map(|path| tool.folder.join(path)).collect();
@@ -151,17 +155,17 @@ fn package(path: &str) -> Option<&str> {
 }
 
 /// Parses errors of the form `✘ [ERROR] what`, an empty line, and `    file:line:column:`. The column counts bytes from 0.
-fn problems(told: &str, folder: &Path) -> Vec<Problem> {
+fn problems(reported: &str, folder: &Path) -> Vec<Problem> {
     let mut found = vec![];
-    for error in told.split(ERROR).skip(1) {
+    for error in reported.split(ERROR).skip(1) {
         let message = error.lines().next().unwrap_or_default();
-        let place = error.lines().nth(2).and_then(|line| placed(line, folder)).unwrap_or_else(|| Place::file("handler"));
+        let position = error.lines().nth(2).and_then(|line| placed(line, folder)).unwrap_or_else(|| FilePosition::file("handler"));
         let missing = message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"'));
         // The file may appear with an extension, or once its folder exists.
-        let target = missing.filter(|name| name.starts_with(['.', '/'])).map(|name| Path::new(&place.file).with_file_name(name));
+        let target = missing.filter(|name| name.starts_with(['.', '/'])).map(|name| Path::new(&position.file).with_file_name(name));
         let hangs_on = target.iter().flat_map(|target| [Some(target.as_path()), target.parent()]).flatten().map(Path::to_owned).collect();
         let message = match missing {
-            Some(name) if error.contains(BUILT_INTO_NODE) => match package(&place.file) {
+            Some(name) if error.contains(BUILT_INTO_NODE) => match package(&position.file) {
                 Some(package) => format!("the package `{package}` needs Node's `{name}`, and a tool has no Node: it needs another one"),
                 None => format!("`{name}` is Node's, and a tool has no Node"),
             },
@@ -169,15 +173,15 @@ fn problems(told: &str, folder: &Path) -> Vec<Problem> {
             Some(name) => format!("the package `{name}` is not installed: npm i {name}"),
             None => message.to_owned(),
         };
-        found.push(Problem::new("bundle", place, message).hanging_on(hangs_on));
+        found.push(Problem::new("bundle", position, message).trailing(hangs_on));
     }
     found
 }
 
-fn placed(line: &str, folder: &Path) -> Option<Place> {
+fn placed(line: &str, folder: &Path) -> Option<FilePosition> {
     let mut parts = line.trim().strip_suffix(':')?.rsplitn(3, ':');
     let (column, line, file) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    Some(counted(folder, Place::at(relative(Path::new(""), Path::new(file)), line, column + 1), char::len_utf8))
+    Some(counted(folder, FilePosition::at(relative(Path::new(""), Path::new(file)), line, column + 1), char::len_utf8))
 }
 
 #[cfg(test)]
@@ -186,14 +190,14 @@ mod tests {
 
     #[test]
     fn what_the_bundler_refuses_names_the_package_and_the_import() {
-        let told = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
+        let expected = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
             ✘ [ERROR] Could not resolve \"node:crypto\"\n\n    handler.ts:4:27:\n\n  The package \"node:crypto\" wasn't found on the file system but is built into node.\n\n\
             ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
             ✘ [ERROR] Could not resolve \"./x.ts\"\n\n    handler.ts:5:9:\n\n\
             ✘ [ERROR] Unexpected \";\"\n\n    lib/x.ts:1:33:\n";
-        let told: Vec<_> = problems(told, Path::new("/none")).iter().map(ToString::to_string).collect();
+        let expected: Vec<_> = problems(expected, Path::new("/none")).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            expected,
             [
                 "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one",
                 "handler.ts:4:28  `node:crypto` is Node's, and a tool has no Node",
@@ -207,8 +211,8 @@ mod tests {
     #[test]
     fn what_is_not_there_hangs_on_its_file_and_its_folder() {
         let hangs_on = |name: &str| {
-            let told = format!("✘ [ERROR] Could not resolve \"{name}\"\n\n    lib/a.ts:1:9:\n");
-            problems(&told, Path::new("/none")).remove(0).hangs_on
+            let expected = format!("✘ [ERROR] Could not resolve \"{name}\"\n\n    lib/a.ts:1:9:\n");
+            problems(&expected, Path::new("/none")).remove(0).continues
         };
         assert_eq!(hangs_on("../other/x"), [Path::new("lib/../other/x"), Path::new("lib/../other")]);
         assert!(hangs_on("ms").is_empty());
@@ -220,10 +224,10 @@ mod tests {
         let row = "const é = \"日本語 😀\"; import x from \"not-there\";";
         fs::write(folder.path().join("handler.ts"), format!("\n{row}\n")).unwrap();
         let byte = row.find("\"not-there").unwrap();
-        let told = format!("✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:2:{byte}:\n      2 │ {row}\n");
+        let expected = format!("✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:2:{byte}:\n      2 │ {row}\n");
         let column = row[..byte].chars().count() + 1;
-        let wanted = format!("handler.ts:2:{column}  the package `not-there` is not installed: npm i not-there");
-        assert_eq!(problems(&told, folder.path())[0].to_string(), wanted);
+        let requested = format!("handler.ts:2:{column}  the package `not-there` is not installed: npm i not-there");
+        assert_eq!(problems(&expected, folder.path())[0].to_string(), requested);
     }
 
     #[test]

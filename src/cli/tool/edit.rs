@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::place::find_exactly;
+use super::position::find_exactly;
 
 /// Returns the text with these members set.
 pub(crate) fn with(text: &str, members: &[(String, Value)]) -> String {
@@ -11,7 +11,7 @@ pub(crate) fn with(text: &str, members: &[(String, Value)]) -> String {
     for (name, value) in members {
         let written = indented(value);
         match find_exactly(&text, name) {
-            Some((begun, end)) => text.replace_range(begun..end, &written),
+            Some((started, end)) => text.replace_range(started..end, &written),
             None => append(&mut text, name, &written),
         }
     }

@@ -6,14 +6,14 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tollhouse_catalog::shipped;
+use tollhouse_catalog::seed_tools;
 use tollhouse_tool::{Slug, StaticResponse};
 
-use super::place::{Place, Problem, find, position};
-use crate::base::places::without_mark;
+use super::position::{FilePosition, Problem, find, position};
+use crate::base::private_files::without_mark;
 
 /// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 /// A tool's folder as it is on disk.
 #[derive(Debug, Clone)]
@@ -46,32 +46,32 @@ impl Tool {
     ///
     /// All problems of the folder, each with its place.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
-        let wrong = |place: Place, message: String| vec![Problem::new("tool", place, message)];
+        let wrong = |position: FilePosition, message: String| vec![Problem::new("tool", position, message)];
         let text = match read(&folder.join("tool.json")) {
             Ok(Some(text)) => text,
-            Ok(None) => return Err(wrong(Place::file("tool.json"), "is not there: `tollhouse init` makes one".to_owned())),
-            Err(why) => return Err(wrong(Place::file("tool.json"), why)),
+            Ok(None) => return Err(wrong(FilePosition::file("tool.json"), "is not there: `tollhouse init` makes one".to_owned())),
+            Err(reason) => return Err(wrong(FilePosition::file("tool.json"), reason)),
         };
         let mut handlers = vec![];
-        for (file, language) in shipped::HANDLERS {
-            if let Some(text) = read(&folder.join(file)).map_err(|why| wrong(Place::file(file), why))? {
+        for (file, language) in seed_tools::HANDLERS {
+            if let Some(text) = read(&folder.join(file)).map_err(|reason| wrong(FilePosition::file(file), reason))? {
                 handlers.push((file, language, text));
             }
         }
-        let response = read(&folder.join("response.json")).map_err(|why| wrong(Place::file("response.json"), why))?;
+        let response = read(&folder.join("response.json")).map_err(|reason| wrong(FilePosition::file("response.json"), reason))?;
         if let [(one, ..), (other, ..)] = &handlers[..] {
-            return Err(wrong(Place::file(*other), format!("there is `{one}` too, and a tool has one handler")));
+            return Err(wrong(FilePosition::file(*other), format!("there is `{one}` too, and a tool has one handler")));
         }
         let given = |name: &str| match name {
             "tool.json" => Some(text.clone()),
             "response.json" => response.clone(),
             _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
         };
-        let (body, fixed) = shipped::body(&given).map_err(|why| wrong(unread(&text, response.as_deref()), why))?;
-        let Value::Object(mut body) = body else { return Err(wrong(Place::file("tool.json"), "it is no object".to_owned())) };
+        let (body, fixed) = seed_tools::body(&given).map_err(|reason| wrong(unread(&text, response.as_deref()), reason))?;
+        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is no object".to_owned())) };
         let answers = body.shift_remove("handler");
         body.shift_remove("safetyAttestation");
-        let at = |pointer: &str| Place::of_byte("tool.json", &text, find(&text, pointer).0);
+        let at = |pointer: &str| FilePosition::of_byte("tool.json", &text, find(&text, pointer).0);
         let slug = body
             .get("slug")
             .and_then(Value::as_str)
@@ -84,7 +84,7 @@ impl Tool {
                 return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned()));
             }
             (None, None, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
-                return Err(wrong(Place::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
+                return Err(wrong(FilePosition::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
             }
             (None, None, None) => Code::Builtin,
         };
@@ -101,22 +101,22 @@ impl Tool {
     }
 
     /// Returns the place of a member in `tool.json`.
-    pub(crate) fn place_of(&self, pointer: &str) -> Place {
-        Place::of_byte("tool.json", &self.text, find(&self.text, pointer).0)
+    pub(crate) fn place_of(&self, pointer: &str) -> FilePosition {
+        FilePosition::of_byte("tool.json", &self.text, find(&self.text, pointer).0)
     }
 }
 
 /// Returns the place at which a JSON file cannot be parsed.
-fn unread(tool: &str, response: Option<&str>) -> Place {
+fn unread(tool: &str, response: Option<&str>) -> FilePosition {
     for (file, text) in [("tool.json", Some(tool)), ("response.json", response)] {
         let Some(text) = text else { continue };
         if let Err(error) = serde_json::from_str::<Value>(text) {
             let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
             let (line, column) = position(text, line + error.column().saturating_sub(1));
-            return Place::at(file, line, column);
+            return FilePosition::at(file, line, column);
         }
     }
-    Place::at("tool.json", 1, 1)
+    FilePosition::at("tool.json", 1, 1)
 }
 
 /// Reads a text file of the folder without its byte order mark. Returns `None` if there is no such file.
@@ -133,8 +133,8 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     if !about.is_file() {
         return Err("is no plain file".to_owned());
     }
-    if about.len() > MOST_BYTES {
-        return Err(format!("has {} bytes, and {MOST_BYTES} are more than any host takes", about.len()));
+    if about.len() > MAX_BYTES {
+        return Err(format!("has {} bytes, and {MAX_BYTES} are more than any host takes", about.len()));
     }
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
@@ -149,10 +149,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
 
 /// Converts a place from another program, whose column counts `units` for each character, by the current text of its
 /// file.
-pub(super) fn counted(folder: &Path, place: Place, units: fn(char) -> usize) -> Place {
-    match read(&folder.join(&place.file)) {
-        Ok(Some(text)) => place.counted(&text, units),
-        Ok(None) | Err(_) => place,
+pub(super) fn counted(folder: &Path, position: FilePosition, units: fn(char) -> usize) -> FilePosition {
+    match read(&folder.join(&position.file)) {
+        Ok(Some(text)) => position.counted(&text, units),
+        Ok(None) | Err(_) => position,
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
     fn every_shipped_tool_is_a_folder_that_reads() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools");
         let mut read = 0;
-        for slug in shipped::names() {
+        for slug in seed_tools::names() {
             assert_eq!(Tool::read(&root.join(slug)).unwrap().slug.as_str(), slug);
             read += 1;
         }

@@ -15,11 +15,11 @@ pub(crate) struct Import {
 pub(crate) fn imports(source: &str) -> Vec<Import> {
     let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
     let mut found = vec![];
-    for (place, token) in tokens.iter().enumerate() {
-        if token.kind != Kind::Word || place > 0 && tokens[place - 1].text(source) == "." {
+    for (position, token) in tokens.iter().enumerate() {
+        if token.kind != Kind::Word || position > 0 && tokens[position - 1].text(source) == "." {
             continue;
         }
-        let behind = &tokens[place + 1..];
+        let behind = &tokens[position + 1..];
         let from = match token.text(source) {
             "import" => imported(source, behind),
             "export" => exported(source, behind),

@@ -11,10 +11,10 @@ use std::{
 use tokio::process::Command;
 
 /// Longest run time: a compiler finishes a large project in a few seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The result of a program, or that it is not installed.
-pub(crate) enum Ran {
+pub(crate) enum ProgramEnd {
     Absent,
     Ended(Output),
 }
@@ -25,18 +25,18 @@ pub(crate) enum Ran {
 /// # Errors
 ///
 /// The program could not be run, or took too long.
-pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<Ran, String> {
+pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<ProgramEnd, String> {
     let own = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name)).find(|path| path.is_file());
     let mut command = Command::new(own.unwrap_or_else(|| name.into()));
     command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ran::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ProgramEnd::Absent),
         Err(error) => return Err(format!("`{name}` cannot be run: {error}")),
     };
-    match tokio::time::timeout(PATIENCE, child.wait_with_output()).await {
-        Ok(Ok(output)) => Ok(Ran::Ended(output)),
+    match tokio::time::timeout(TIMEOUT, child.wait_with_output()).await {
+        Ok(Ok(output)) => Ok(ProgramEnd::Ended(output)),
         Ok(Err(error)) => Err(format!("`{name}` broke off: {error}")),
-        Err(_) => Err(format!("`{name}` took more than {} s", PATIENCE.as_secs())),
+        Err(_) => Err(format!("`{name}` took more than {} s", TIMEOUT.as_secs())),
     }
 }

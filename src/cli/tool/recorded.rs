@@ -21,20 +21,20 @@ pub(super) fn answers(http: &Value) -> Result<Vec<RecordedAnswer>, String> {
     answers.iter().map(answer).collect()
 }
 
-fn answer(said: &Value) -> Result<RecordedAnswer, String> {
-    let Value::Object(members) = said else { return Err("an answer in `http` is an object".to_owned()) };
+fn answer(message: &Value) -> Result<RecordedAnswer, String> {
+    let Value::Object(members) = message else { return Err("an answer in `http` is an object".to_owned()) };
     if let Some(odd) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
         return Err(format!("an answer in `http` has no `{odd}`; it has {}", MEMBERS.join(", ")));
     }
-    let url = said["url"].as_str().ok_or("an answer in `http` has a `url`")?;
+    let url = message["url"].as_str().ok_or("an answer in `http` has a `url`")?;
     let url = Url::parse(url).map_err(|error| format!("a `url` in `http` does not read: {error}"))?;
-    let status = match said.get("status") {
+    let status = match message.get("status") {
         None => Some(StatusCode::OK),
         Some(status) => status.as_u64().and_then(|status| u16::try_from(status).ok()).and_then(|status| StatusCode::from_u16(status).ok()),
     };
     let status = status.filter(|status| !status.is_informational()).ok_or("a `status` in `http` is a number from 200 to 999")?;
-    let body = said.get("json").map(|json| Bytes::from(json.to_string())).unwrap_or_default();
-    let headers = match said.get("headers") {
+    let body = message.get("json").map(|json| Bytes::from(json.to_string())).unwrap_or_default();
+    let headers = match message.get("headers") {
         Some(headers) => headers_of(headers)?,
         None if body.is_empty() => HeaderMap::new(),
         None => HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]),
@@ -42,15 +42,15 @@ fn answer(said: &Value) -> Result<RecordedAnswer, String> {
     Ok(RecordedAnswer { url, status, headers, body })
 }
 
-fn headers_of(said: &Value) -> Result<HeaderMap, String> {
-    let Value::Object(said) = said else { return Err("`headers` in `http` are an object".to_owned()) };
+fn headers_of(message: &Value) -> Result<HeaderMap, String> {
+    let Value::Object(message) = message else { return Err("`headers` in `http` are an object".to_owned()) };
     let header = |(name, value): (&String, &Value)| {
         let wrong = || format!("`{name}` in `http` is no header with a text");
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok()).ok_or_else(wrong)?;
         Ok((parsed, value))
     };
-    said.iter().map(header).collect()
+    message.iter().map(header).collect()
 }
 
 #[cfg(test)]
@@ -77,8 +77,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
-        for (said, told) in [
+    fn what_is_no_answer_is_reported() {
+        for (message, reported) in [
             (json!({}), "a list"),
             (json!([1]), "an object"),
             (json!([{ "body": 1 }]), "no `body`"),
@@ -91,8 +91,8 @@ mod tests {
             (json!([{ "url": "https://a.example", "headers": { "a": 1 } }]), "`a`"),
             (json!([{ "url": "https://a.example", "headers": { "a": "\n" } }]), "`a`"),
         ] {
-            let why = answers(&said).unwrap_err();
-            assert!(why.contains(told), "{said}: {why}");
+            let reason = answers(&message).unwrap_err();
+            assert!(reason.contains(reported), "{message}: {reason}");
         }
     }
 }

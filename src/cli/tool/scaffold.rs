@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 use tollhouse_base::exact;
-use tollhouse_catalog::shipped;
+use tollhouse_catalog::seed_tools;
 use tollhouse_tool::Slug;
 
 use crate::base::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(crate) struct File {
 
 /// The result of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum FileOutcome {
     /// It did not exist.
     New,
     /// It existed with the same contents.
@@ -35,8 +35,8 @@ pub(crate) enum Made {
     Anew,
 }
 
-impl Made {
-    pub(crate) fn told(self) -> &'static str {
+impl FileOutcome {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::New => "made",
             Self::Same => "unchanged",
@@ -98,9 +98,9 @@ pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
 ///
 /// There is no such tool. The hint lists those that exist.
 pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
-    let files = shipped::files(from);
+    let files = seed_tools::files(from);
     if files.is_empty() {
-        let known: Vec<_> = shipped::names().collect();
+        let known: Vec<_> = seed_tools::names().collect();
         return Err(Error::usage(format!("there is no tool `{from}` to begin from")).hint(format!("there are: {}", known.join(", "))));
     }
     let language = if files.iter().any(|(name, _)| *name == "handler.js") { "js" } else { "ts" };
@@ -126,7 +126,7 @@ fn with_surroundings(mut files: Vec<File>, language: &str) -> Vec<File> {
 /// # Errors
 ///
 /// A file cannot be written.
-pub(crate) fn write(folder: &Path, files: Vec<File>, anew: bool) -> Result<Vec<(File, Made)>> {
+pub(crate) fn write(folder: &Path, files: Vec<File>, again: bool) -> Result<Vec<(File, FileOutcome)>> {
     let failed =
         |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));
     fs::create_dir_all(folder).map_err(|error| failed("", error))?;
@@ -134,13 +134,13 @@ pub(crate) fn write(folder: &Path, files: Vec<File>, anew: bool) -> Result<Vec<(
     for file in files {
         let path = folder.join(file.name);
         let made = match fs::read(&path) {
-            Ok(there) if there == file.text.as_bytes() => Made::Same,
-            Ok(_) if anew => Made::Anew,
-            Ok(_) => Made::Kept,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Made::New,
+            Ok(there) if there == file.text.as_bytes() => FileOutcome::Same,
+            Ok(_) if again => FileOutcome::Anew,
+            Ok(_) => FileOutcome::Kept,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => FileOutcome::New,
             Err(error) => return Err(failed(file.name, error)),
         };
-        if matches!(made, Made::New | Made::Anew) {
+        if matches!(made, FileOutcome::New | FileOutcome::Anew) {
             fs::write(&path, &file.text).map_err(|error| failed(file.name, error))?;
         }
         written.push((file, made));
@@ -229,19 +229,19 @@ mod tests {
         fs::write(folder.path().join("handler.ts"), "mine").unwrap();
         let slug: Slug = "two-words".parse().unwrap();
         let made = write(folder.path(), new(&slug, "ts"), false).unwrap();
-        let of = |made: &[(File, Made)], name: &str| made.iter().find(|(file, _)| file.name == name).unwrap().1;
-        assert_eq!((of(&made, "handler.ts"), of(&made, "tool.json")), (Made::Kept, Made::New));
+        let of = |made: &[(File, FileOutcome)], name: &str| made.iter().find(|(file, _)| file.name == name).unwrap().1;
+        assert_eq!((of(&made, "handler.ts"), of(&made, "tool.json")), (FileOutcome::Kept, FileOutcome::New));
         assert_eq!(fs::read_to_string(folder.path().join("handler.ts")).unwrap(), "mine");
         assert!(fs::read_to_string(folder.path().join("tool.json")).unwrap().contains("\"title\": \"Two words\""));
         fs::write(folder.path().join("tool.d.ts"), "old").unwrap();
         let made = write(folder.path(), types().into(), true).unwrap();
-        assert_eq!((of(&made, "tool.d.ts"), of(&made, "globals.d.ts")), (Made::Anew, Made::Same));
+        assert_eq!((of(&made, "tool.d.ts"), of(&made, "globals.d.ts")), (FileOutcome::Anew, FileOutcome::Same));
     }
 
     #[test]
     fn every_shipped_tool_can_be_begun_from() {
         let slug: Slug = "mine".parse().unwrap();
-        for from in shipped::names() {
+        for from in seed_tools::names() {
             let files = copied(&slug, from).unwrap();
             let tool: Value = serde_json::from_str(&files[0].text).unwrap();
             assert_eq!(tool["slug"], "mine", "{from}");

@@ -4,8 +4,8 @@ use std::{ffi::OsString, path::Path};
 
 use super::{
     folder::{Code, Tool, counted},
-    place::{Place, Problem},
-    program::{self, Ran},
+    position::{FilePosition, Problem},
+    program::{self, ProgramEnd},
 };
 
 /// The flag that the compiler's message suggests if it finds a `tsconfig.json` outside the folder.
@@ -13,7 +13,7 @@ const IGNORE_CONFIG: &str = "--ignoreConfig";
 
 /// The result of the type check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Types {
+pub(crate) enum TypesOutcome {
     /// Types were not checked, for this reason.
     Unchecked(&'static str),
     Checked(Vec<Problem>),
@@ -24,8 +24,8 @@ pub(crate) enum Types {
 /// # Errors
 ///
 /// The compiler cannot be run, or its output cannot be parsed.
-pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
-    let Code::Source { file, .. } = &tool.code else { return Ok(Types::Unchecked("there is no handler")) };
+pub(crate) async fn check(tool: &Tool) -> Result<TypesOutcome, String> {
+    let Code::Source { file, .. } = &tool.code else { return Ok(TypesOutcome::Unchecked("there is no handler")) };
     let has = |name: &str| tool.folder.join(name).is_file();
     let args: Vec<OsString> = if has("tsconfig.json") {
         ["--noEmit", "--pretty", "false", "-p", "tsconfig.json"].iter().map(Into::into).collect()
@@ -47,47 +47,47 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
         ];
         flags.into_iter().chain(declared).chain([*file]).map(Into::into).collect()
     } else {
-        return Ok(Types::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));
+        return Ok(TypesOutcome::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));
     };
     let mut ran = program::run(&tool.folder, "tsc", &args).await?;
-    let is_refused = matches!(&ran, Ran::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
+    let is_refused = matches!(&ran, ProgramEnd::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
     if is_refused {
         // TypeScript 6 and later refuse files if a folder above has a `tsconfig.json`, and earlier versions do not know
         // the flag.
         ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
     }
     match ran {
-        Ran::Absent => Ok(Types::Unchecked("there is no tsc: npm i -D typescript")),
-        Ran::Ended(output) => {
-            let told = String::from_utf8_lossy(&output.stdout);
-            let problems = problems(&told, &tool.folder);
+        ProgramEnd::Absent => Ok(TypesOutcome::Unchecked("there is no tsc: npm i -D typescript")),
+        ProgramEnd::Ended(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let problems = problems(&text, &tool.folder);
             if problems.is_empty() && !output.status.success() {
                 let errors = String::from_utf8_lossy(&output.stderr);
-                let why = told.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
-                return Err(format!("tsc failed: {}", why.trim()));
+                let reason = text.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+                return Err(format!("tsc failed: {}", reason.trim()));
             }
-            Ok(Types::Checked(problems))
+            Ok(TypesOutcome::Checked(problems))
         }
     }
 }
 
 /// Parses lines such as `handler.ts(4,27): error TS2339: …`, whose column counts UTF-16 units, and their continuation
 /// lines, which begin with a space.
-fn problems(told: &str, folder: &Path) -> Vec<Problem> {
+fn problems(reported: &str, folder: &Path) -> Vec<Problem> {
     let mut found: Vec<Problem> = vec![];
-    for line in told.lines() {
+    for line in reported.lines() {
         if let (Some(last), true) = (found.last_mut(), line.starts_with(' ')) {
             last.message = format!("{} {}", last.message, line.trim());
             continue;
         }
-        let Some((place, message)) = line.split_once(": error TS") else {
+        let Some((position, message)) = line.split_once(": error TS") else {
             // An error without a file: `error TS5023: Unknown compiler option`.
             if let Some(message) = line.strip_prefix("error TS") {
-                found.push(Problem::new("types", Place::file("tsconfig.json"), behind_number(message)));
+                found.push(Problem::new("types", FilePosition::file("tsconfig.json"), behind_number(message)));
             }
             continue;
         };
-        found.push(Problem::new("types", place_of(place, folder), behind_number(message)));
+        found.push(Problem::new("types", place_of(position, folder), behind_number(message)));
     }
     found
 }
@@ -96,14 +96,14 @@ fn behind_number(message: &str) -> String {
     message.split_once(": ").map_or(message, |(_, message)| message).to_owned()
 }
 
-fn place_of(text: &str, folder: &Path) -> Place {
+fn place_of(text: &str, folder: &Path) -> FilePosition {
     let parts = || {
         let (file, position) = text.strip_suffix(')')?.rsplit_once('(')?;
         let (line, column) = position.split_once(',')?;
         let file = Path::new(file).strip_prefix(folder).unwrap_or(Path::new(file));
-        Some(counted(folder, Place::at(file.to_string_lossy(), line.parse().ok()?, column.parse().ok()?), char::len_utf16))
+        Some(counted(folder, FilePosition::at(file.to_string_lossy(), line.parse().ok()?, column.parse().ok()?), char::len_utf16))
     };
-    parts().unwrap_or_else(|| Place::file(text))
+    parts().unwrap_or_else(|| FilePosition::file(text))
 }
 
 #[cfg(test)]
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn what_the_compiler_says_has_its_place() {
-        let told = "handler.ts(4,27): error TS2339: Property 'txt' does not exist.\n  Did you mean 'text'?\nerror TS5023: Unknown compiler option 'x'.\n/f/lib/a b(1).ts(2,1): error TS1: x: y\n\nFound 3 errors.\n";
-        let told: Vec<_> = problems(told, Path::new("/f")).iter().map(ToString::to_string).collect();
+        let expected = "handler.ts(4,27): error TS2339: Property 'txt' does not exist.\n  Did you mean 'text'?\nerror TS5023: Unknown compiler option 'x'.\n/f/lib/a b(1).ts(2,1): error TS1: x: y\n\nFound 3 errors.\n";
+        let expected: Vec<_> = problems(expected, Path::new("/f")).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            expected,
             [
                 "handler.ts:4:27  Property 'txt' does not exist. Did you mean 'text'?",
                 "tsconfig.json  Unknown compiler option 'x'.",
@@ -128,7 +128,7 @@ mod tests {
     fn a_column_of_the_compiler_is_one_of_characters() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("handler.ts"), "const é = \"日本 😀\"; txt;\n").unwrap();
-        let told = problems("handler.ts(1,20): error TS2304: Cannot find name 'txt'.\n", folder.path());
-        assert_eq!(told[0].to_string(), "handler.ts:1:19  Cannot find name 'txt'.");
+        let reported = problems("handler.ts(1,20): error TS2304: Cannot find name 'txt'.\n", folder.path());
+        assert_eq!(reported[0].to_string(), "handler.ts:1:19  Cannot find name 'txt'.");
     }
 }

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use super::{
     bundle::Bundle,
     folder::{Code, Tool, counted},
-    place::{Place, Problem},
+    position::{FilePosition, Problem},
 };
 use crate::base::{
     error::{Error, Result},
-    words::{list, text},
+    text::{list, text},
 };
 
 /// A folder that is ready to be sent.
@@ -43,7 +43,7 @@ impl Upload {
         }
     }
 
-    /// Returns the body of a create request, to be sent as an [upload](crate::base::client::Asking::upload).
+    /// Returns the body of a create request, to be sent as an [upload](crate::base::client::PendingRequest::upload).
     pub(crate) fn body(&self) -> Map<String, Value> {
         let mut body = self.tool.body.clone();
         let handler = self.handler();
@@ -61,12 +61,12 @@ impl Upload {
     /// Returns the problems for which a host refused an upload, with places in the folder. Empty if the refusal has
     /// another reason.
     pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
-        let said = Value::Object((*refused.said).clone());
-        let mut found: Vec<_> = list(&said, "problems").flat_map(|problem| self.found(problem)).collect();
+        let message = Value::Object((*refused.reported).clone());
+        let mut found: Vec<_> = list(&message, "problems").flat_map(|problem| self.found(problem)).collect();
         if found.is_empty()
             && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken")
         {
-            found = self.found(&said);
+            found = self.found(&message);
         }
         found
     }
@@ -75,40 +75,40 @@ impl Upload {
         let message = text(problem, "message");
         let mut all: Vec<_> = list(problem, "findings").map(|finding| self.finding(finding, message)).collect();
         if all.is_empty() {
-            let place = match (problem["at"]["line"].as_u64(), text(problem, "code")) {
+            let position = match (problem["at"]["line"].as_u64(), text(problem, "code")) {
                 (Some(line), _) => self.of_source(line, problem["at"]["column"].as_u64()),
-                (None, "invalid_handler") => Place::file(self.tool.handler_file()),
+                (None, "invalid_handler") => FilePosition::file(self.tool.handler_file()),
                 (None, "slug_taken") => self.of_field("/slug"),
                 (None, _) => self.of_field(text(problem, "pointer")),
             };
-            all.push(Problem::new("host", place, message));
+            all.push(Problem::new("host", position, message));
         }
         all
     }
 
     fn finding(&self, finding: &Value, message: &str) -> Problem {
-        let place = match finding["line"].as_u64() {
+        let position = match finding["line"].as_u64() {
             Some(line) if text(finding, "field").starts_with("/handler") => self.of_source(line, None),
             _ => self.of_field(text(finding, "field")),
         };
-        Problem::new("host", place, format!("{message}: {} ({})", text(finding, "rule"), text(finding, "severity")))
+        Problem::new("host", position, format!("{message}: {} ({})", text(finding, "rule"), text(finding, "severity")))
     }
 
     /// Returns the place in the folder for a position in the uploaded source.
-    fn of_source(&self, line: u64, column: Option<u64>) -> Place {
+    fn of_source(&self, line: u64, column: Option<u64>) -> FilePosition {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let of = |bundle: &Bundle| {
-            let place = bundle.map.place(number(line), column.map_or(1, number))?;
+            let position = bundle.map.place(number(line), column.map_or(1, number))?;
             // The host counts characters in TypeScript, and UTF-16 units in JavaScript.
-            Some(if bundle.language == "ts" { place } else { counted(&self.tool.folder, place, char::len_utf16) })
+            Some(if bundle.language == "ts" { position } else { counted(&self.tool.folder, position, char::len_utf16) })
         };
-        let file = || Place { line: Some(number(line)), column: column.map(number), ..Place::file(self.tool.handler_file()) };
+        let file = || FilePosition { line: Some(number(line)), column: column.map(number), ..FilePosition::file(self.tool.handler_file()) };
         self.bundle.as_ref().and_then(of).unwrap_or_else(file)
     }
 
     /// Returns the place in the folder for a field of the uploaded body.
-    fn of_field(&self, pointer: &str) -> Place {
-        if pointer.starts_with("/handler/") { Place::file(self.tool.handler_file()) } else { self.tool.place_of(pointer) }
+    fn of_field(&self, pointer: &str) -> FilePosition {
+        if pointer.starts_with("/handler/") { FilePosition::file(self.tool.handler_file()) } else { self.tool.place_of(pointer) }
     }
 }
 
@@ -119,8 +119,8 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
         several => format!("there are {} problems", several.len()),
     };
     let mut error = Error::refused(count).more(problems.iter().map(ToString::to_string));
-    error.said.insert("code".to_owned(), json!("invalid_tool"));
-    error.said.insert("problems".to_owned(), json!(problems));
+    error.reported.insert("code".to_owned(), json!("invalid_tool"));
+    error.reported.insert("problems".to_owned(), json!(problems));
     error
 }
 
@@ -140,10 +140,10 @@ pub(crate) fn here() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tool::map::Map as SourceMap;
+    use crate::tool::source_map::SourceMap;
 
     #[test]
-    fn what_a_host_finds_wrong_is_told_by_the_folders_files() {
+    fn what_a_host_finds_wrong_is_reported_by_the_folders_files() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"abc\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
         std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
@@ -152,17 +152,17 @@ mod tests {
             Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
         let upload = Upload { tool, bundle: Some(bundle) };
         let mut error = Error::refused("no");
-        let said = json!({ "code": "invalid_endpoint", "problems": [
+        let body = json!({ "code": "invalid_endpoint", "problems": [
             { "code": "invalid_endpoint", "pointer": "/limits/wallMs", "message": "too low" },
             { "code": "invalid_handler", "message": "does not load", "at": { "line": 4, "column": 9 } },
             { "code": "invalid_handler", "message": "no default", "at": { "line": null, "column": null } },
             { "code": "content_blocked", "message": "the upload contains", "findings": [{ "rule": "secrets.key", "severity": "block", "field": "/handler/source", "line": 2 }] },
             { "code": "slug_taken", "message": "taken" },
         ] });
-        *error.said = said.as_object().unwrap().clone();
-        let told: Vec<_> = upload.problems(&error).iter().map(ToString::to_string).collect();
+        *error.reported = body.as_object().unwrap().clone();
+        let listed: Vec<_> = upload.problems(&error).iter().map(ToString::to_string).collect();
         assert_eq!(
-            told,
+            listed,
             [
                 "tool.json:3:24  too low",
                 "handler.ts:4:9  does not load",
@@ -179,15 +179,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("tool.json"), "{\"slug\": \"abc\"}").unwrap();
         let source = "const a = \"日本 😀\"; throw a;";
-        for (file, language, told) in [("handler.js", "js", "handler.js:1:19  thrown"), ("handler.ts", "ts", "handler.ts:1:20  thrown")] {
+        for (file, language, reported) in [("handler.js", "js", "handler.js:1:19  thrown"), ("handler.ts", "ts", "handler.ts:1:20  thrown")]
+        {
             std::fs::write(folder.path().join(file), source).unwrap();
             let tool = Tool::read(folder.path()).unwrap();
             let bundle =
                 Bundle { source: source.to_owned(), language, map: SourceMap::Same(file.to_owned()), files: vec![], is_made: false };
             let mut error = Error::refused("no");
-            let said = json!({ "code": "invalid_handler", "message": "thrown", "at": { "line": 1, "column": 20 } });
-            *error.said = said.as_object().unwrap().clone();
-            assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(&error)[0].to_string(), told);
+            let body = json!({ "code": "invalid_handler", "message": "thrown", "at": { "line": 1, "column": 20 } });
+            *error.reported = body.as_object().unwrap().clone();
+            assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(&error)[0].to_string(), reported);
             std::fs::remove_file(folder.path().join(file)).unwrap();
         }
     }

@@ -18,8 +18,8 @@ fn several() -> MoneyFlags {
         network: list("base, solana,eip155:137,celo"),
         asset: list("celo=USDT,celo=usdc"),
         rpc_url: Some("https://base.example".to_owned()),
-        network_rpc_url: vec![Hidden::from("celo=https://celo.example/key=1".to_owned())],
-        gas_key: Some(Hidden::from("11".repeat(32))),
+        network_rpc_url: vec![HiddenValue::from("celo=https://celo.example/key=1".to_owned())],
+        gas_key: Some(HiddenValue::from("11".repeat(32))),
         ..MoneyFlags::default()
     }
 }
@@ -46,17 +46,17 @@ fn a_host_without_settings_plays_on_base_sepolia() {
 #[test]
 fn each_network_has_its_own_facilitator_node_address_and_tokens() {
     let networks = resolved(several()).unwrap().networks;
-    let told: Vec<_> = networks
+    let listed: Vec<_> = networks
         .iter()
         .map(|on| {
             let tokens: Vec<_> = on.accepted.iter().map(|accepted| (accepted.asset.symbol, accepted.pay_to.as_str())).collect();
-            let node = on.rpc_url.as_ref().map(Hidden::expose);
+            let node = on.rpc_url.as_ref().map(HiddenValue::expose);
             (on.network.name, on.facilitator, on.url.as_deref(), on.known, node, tokens)
         })
         .collect();
     let (evm, http) = (FacilitatorKind::Evm, FacilitatorKind::Http);
     assert_eq!(
-        told,
+        listed,
         [
             ("base", evm, None, true, Some("https://base.example"), vec![("USDC", EVM)]),
             ("solana", http, Some("https://x402.example"), true, None, vec![("USDC", SOL)]),
@@ -76,8 +76,8 @@ fn a_network_has_its_own_confirmations_or_those_of_all() {
 }
 
 #[test]
-fn what_cannot_work_is_told_in_a_sentence() {
-    let told = [
+fn what_cannot_work_is_reported_in_a_sentence() {
+    let reported = [
         (refused(|flags| flags.network_confirmations = list("base=0")), "from 1 to 64"),
         (refused(|flags| flags.network_confirmations = list("base=65")), "from 1 to 64"),
         (refused(|flags| flags.network_confirmations = list("base=many")), "`many` confirmations"),
@@ -95,10 +95,10 @@ fn what_cannot_work_is_told_in_a_sentence() {
         (refused(|flags| flags.facilitator_url = None), "X402_FACILITATOR_URL"),
         (refused(|flags| flags.gas_key = None), "TOLLHOUSE_GAS_KEY"),
     ];
-    for (said, wanted) in told {
-        assert!(said.contains(wanted), "{said}");
+    for (message, requested) in reported {
+        assert!(message.contains(requested), "{message}");
     }
-    let secret = refused(|flags| flags.network_rpc_url.push(Hidden::from("https://key.example".to_owned())));
+    let secret = refused(|flags| flags.network_rpc_url.push(HiddenValue::from("https://key.example".to_owned())));
     assert!(!secret.contains("key.example"), "{secret}");
 }
 
@@ -106,8 +106,8 @@ fn what_cannot_work_is_told_in_a_sentence() {
 fn confirmations_that_no_node_counts_are_refused() {
     let flags = |confirmations| MoneyFlags { confirmations: Some(confirmations), ..MoneyFlags::default() };
     assert!(resolved(flags(1)).is_ok());
-    let said = resolved(flags(2)).unwrap_err().to_string();
-    assert!(said.contains("`TOLLHOUSE_CONFIRMATIONS` is 2") && said.contains("TOLLHOUSE_RPC_URL"), "{said}");
+    let text = resolved(flags(2)).unwrap_err().to_string();
+    assert!(text.contains("`TOLLHOUSE_CONFIRMATIONS` is 2") && text.contains("TOLLHOUSE_RPC_URL"), "{text}");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
 fn gas_is_weighed_on_real_networks_where_the_host_pays_it() {
     let least = |flags: MoneyFlags| {
         let settings = resolved(flags).unwrap();
-        let told = settings.payments(FailedRuns::default()).least_settlements;
-        told.into_iter().map(|(network, least)| (network.name, least.0)).collect::<Vec<_>>()
+        let reported = settings.payments(FailedRuns::default()).least_settlements;
+        reported.into_iter().map(|(network, least)| (network.name, least.0)).collect::<Vec<_>>()
     };
     assert_eq!(least(several()), [("base", 1_000), ("celo", 1_000)]);
     let own = list("celo=0.02,polygon=1");
@@ -141,13 +141,13 @@ fn gas_is_weighed_on_real_networks_where_the_host_pays_it() {
         facilitator: Some(FacilitatorKind::Evm),
         pay_to: Some(EVM.to_owned()),
         rpc_url: Some("https://sepolia.example".to_owned()),
-        gas_key: Some(Hidden::from("11".repeat(32))),
+        gas_key: Some(HiddenValue::from("11".repeat(32))),
         least_settlement_usd,
         ..MoneyFlags::default()
     };
     assert!(least(on_test(None)).is_empty());
     assert_eq!(least(on_test(Some(MicroUsd(7)))), [("base-sepolia", 7)]);
     assert!(least(MoneyFlags { least_settlement_usd: Some(MicroUsd(7)), ..MoneyFlags::default() }).is_empty(), "play money");
-    let said = refused(|flags| flags.network_least_settlement_usd = list("base=much"));
-    assert!(said.contains("`much`") && said.contains("a number of US dollars"), "{said}");
+    let message = refused(|flags| flags.network_least_settlement_usd = list("base=much"));
+    assert!(message.contains("`much`") && message.contains("a number of US dollars"), "{message}");
 }

@@ -4,16 +4,16 @@ use async_trait::async_trait;
 use serde_json::json;
 use tollhouse_base::clock::Clock;
 use tollhouse_store::{
-    Batch, Direction, Durability, KeyRange, Pairs, Space, Store,
-    around::Around,
+    Batch, Direction, Durability, KeyRange, KeyValues, Space, Store,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
+    test_wrappers::StoreWrapper,
 };
 use tollhouse_tool::Owner;
 
 use super::*;
 use crate::{
-    EventPlace, EventSettings, Events, Kind,
+    EventPosition, EventSettings, Events, Kind,
     feed::{FeedItem, Follower},
 };
 
@@ -26,12 +26,12 @@ struct Counting {
 }
 
 #[async_trait]
-impl Around for Counting {
+impl StoreWrapper for Counting {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
 
-    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         self.scans.fetch_add(1, Ordering::SeqCst);
         self.inner.scan(space, range, limit, direction).await
     }
@@ -42,13 +42,13 @@ impl Around for Counting {
 }
 
 /// The events of two hosts that share a store, with pulling but without trimming.
-struct Bench {
+struct Fixture {
     clock: Clock,
     store: Arc<Counting>,
     hosts: [Arc<Events>; 2],
 }
 
-impl Bench {
+impl Fixture {
     fn of(memory: MemoryStore, clock: Clock) -> Self {
         let store = Arc::new(Counting { inner: Arc::new(FaultyStore::new(memory)), scans: AtomicUsize::new(0) });
         let host = || Arc::new(Events::new(Arc::clone(&store) as _, clock.clone(), EventSettings::default()));
@@ -83,116 +83,116 @@ impl Bench {
     }
 }
 
-/// Returns the events that the follower has received so far, as named by [`Bench::record`].
-async fn told(follower: &mut Follower<Arc<crate::Event>>) -> Vec<u64> {
-    let mut told = vec![];
+/// Returns the events that the follower has received so far, as named by [`Fixture::record`].
+async fn received(follower: &mut Follower<Arc<crate::Event>>) -> Vec<u64> {
+    let mut listed = vec![];
     while let Ok(Some(item)) = tokio::time::timeout(Duration::from_millis(1), follower.next()).await {
         match item {
-            FeedItem::Entry(event) => told.push(event.data["at"].as_u64().unwrap()),
+            FeedItem::Entry(event) => listed.push(event.data["at"].as_u64().unwrap()),
             FeedItem::Missed(missed) => panic!("{missed} were missed"),
         }
     }
-    told
+    listed
 }
 
 #[tokio::test(start_paused = true)]
 async fn followers_hear_what_happens_at_every_host_once_and_in_the_order_of_its_time() {
-    let bench = Bench::shared();
-    bench.record(0, 0).await;
-    bench.pass(1_000).await;
-    let mut followers = [0, 1].map(|host: usize| bench.hosts[host].follow(&Owner::Platform).unwrap());
+    let fixture = Fixture::shared();
+    fixture.record(0, 0).await;
+    fixture.pass(1_000).await;
+    let mut followers = [0, 1].map(|host: usize| fixture.hosts[host].follow(&Owner::Platform).unwrap());
     // Events with later times are stored first.
     for at in [1_050, 1_040, 1_030, 1_020, 1_010] {
-        bench.record((at / 10 % 2) as usize, at).await;
+        fixture.record((at / 10 % 2) as usize, at).await;
     }
-    bench.pass(600).await;
+    fixture.pass(600).await;
     for follower in &mut followers {
-        assert_eq!(told(follower).await, [1_010, 1_020, 1_030, 1_040, 1_050], "and nothing of before");
+        assert_eq!(received(follower).await, [1_010, 1_020, 1_030, 1_040, 1_050], "and nothing of before");
     }
     // It took long to reach the store.
-    bench.pass(8_000).await;
-    bench.record(0, 1_015).await;
-    bench.record(1, 9_600).await;
-    bench.pass(600).await;
+    fixture.pass(8_000).await;
+    fixture.record(0, 1_015).await;
+    fixture.record(1, 9_600).await;
+    fixture.pass(600).await;
     for follower in &mut followers {
-        assert_eq!(told(follower).await, [1_015, 9_600]);
+        assert_eq!(received(follower).await, [1_015, 9_600]);
     }
-    bench.pass(60_000).await;
+    fixture.pass(60_000).await;
     for follower in &mut followers {
-        assert_eq!(told(follower).await, [0; 0]);
+        assert_eq!(received(follower).await, [0; 0]);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_than_a_follower_has_room_for_comes_as_it_is_read() {
-    let bench = Bench::shared();
-    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
+    let fixture = Fixture::shared();
+    let mut follower = fixture.hosts[1].follow(&Owner::Platform).unwrap();
     let reads = tokio::spawn(async move {
-        let mut told = vec![];
-        while told.len() < 1_000 {
+        let mut listed = vec![];
+        while listed.len() < 1_000 {
             let Some(FeedItem::Entry(event)) = follower.next().await else { panic!("some were missed") };
-            told.push(event.data["at"].as_u64().unwrap());
+            listed.push(event.data["at"].as_u64().unwrap());
         }
-        told
+        listed
     });
     for at in 0..1_000 {
-        bench.record(0, at).await;
+        fixture.record(0, at).await;
     }
-    bench.pass(2_000).await;
+    fixture.pass(2_000).await;
     assert_eq!(reads.await.unwrap(), (0..1_000).collect::<Vec<_>>());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_lost_while_the_store_is_away() {
-    let bench = Bench::shared();
-    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
-    bench.pass(1_000).await;
-    bench.store.inner.fail_reads();
-    bench.record(0, 1_000).await;
-    bench.pass(60_000).await;
-    bench.record(0, 60_000).await;
-    bench.store.inner.heal();
-    bench.pass(1_500).await;
-    assert_eq!(told(&mut follower).await, [1_000, 60_000]);
-    bench.store.inner.fail_all(Fault::Before);
-    bench.pass(500).await;
-    assert_eq!(told(&mut follower).await, [0; 0]);
+    let fixture = Fixture::shared();
+    let mut follower = fixture.hosts[1].follow(&Owner::Platform).unwrap();
+    fixture.pass(1_000).await;
+    fixture.store.inner.fail_reads();
+    fixture.record(0, 1_000).await;
+    fixture.pass(60_000).await;
+    fixture.record(0, 60_000).await;
+    fixture.store.inner.heal();
+    fixture.pass(1_500).await;
+    assert_eq!(received(&mut follower).await, [1_000, 60_000]);
+    fixture.store.inner.fail_all(Fault::Before);
+    fixture.pass(500).await;
+    assert_eq!(received(&mut follower).await, [0; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_joins_what_is_stored_waits_until_what_comes_is_heard() {
-    let bench = Bench::shared();
-    bench.store.inner.fail_reads();
-    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(1), follower.begun()).await.is_err(), "nothing could be read yet");
-    bench.store.inner.heal();
-    tokio::time::timeout(Duration::from_secs(1), follower.begun()).await.unwrap();
-    let cursor = EventPlace::start_of(NOW);
-    bench.record(0, 1).await;
-    assert_eq!(bench.hosts[1].after(&Owner::Platform, &cursor, 9).await.unwrap().len(), 1);
-    bench.pass(600).await;
-    assert_eq!(told(&mut follower).await, [1]);
+    let fixture = Fixture::shared();
+    fixture.store.inner.fail_reads();
+    let mut follower = fixture.hosts[1].follow(&Owner::Platform).unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), follower.started()).await.is_err(), "nothing could be read yet");
+    fixture.store.inner.heal();
+    tokio::time::timeout(Duration::from_secs(1), follower.started()).await.unwrap();
+    let cursor = EventPosition::start_of(NOW);
+    fixture.record(0, 1).await;
+    assert_eq!(fixture.hosts[1].after(&Owner::Platform, &cursor, 9).await.unwrap().len(), 1);
+    fixture.pass(600).await;
+    assert_eq!(received(&mut follower).await, [1]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_read_where_nobody_follows_or_the_store_is_of_one_host() {
-    let bench = Bench::shared();
-    bench.pass(10_000).await;
-    assert_eq!(bench.scans(), 0);
-    let follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
-    bench.pass(1_000).await;
-    let scans = bench.scans();
+    let fixture = Fixture::shared();
+    fixture.pass(10_000).await;
+    assert_eq!(fixture.scans(), 0);
+    let follower = fixture.hosts[1].follow(&Owner::Platform).unwrap();
+    fixture.pass(1_000).await;
+    let scans = fixture.scans();
     assert!((3..=6).contains(&scans), "{scans}");
     drop(follower);
-    bench.pass(10_000).await;
-    assert!(bench.scans() <= scans + 1, "{}", bench.scans());
+    fixture.pass(10_000).await;
+    assert!(fixture.scans() <= scans + 1, "{}", fixture.scans());
 
     let clock = Clock::fixed(NOW);
-    let alone = Bench::of(MemoryStore::new(), clock);
+    let alone = Fixture::of(MemoryStore::new(), clock);
     let mut follower = alone.hosts[0].follow(&Owner::Platform).unwrap();
-    follower.begun().await;
+    follower.started().await;
     alone.record(0, 1).await;
-    assert_eq!(told(&mut follower).await, [1], "at once");
+    assert_eq!(received(&mut follower).await, [1], "at once");
     alone.pass(1_000).await;
     assert_eq!(alone.scans(), 0);
 }

@@ -29,18 +29,18 @@ use tokio::{
     net::TcpStream,
     time::{MissedTickBehavior, interval},
 };
-use tollhouse_base::{aside::asked_by, behalf, rate::Rate};
+use tollhouse_base::{forwarded_for, offload::asked_by, rate_limit::RateLimiter};
 use tollhouse_config::ConnectionSettings;
-use tollhouse_telemetry::counted::CONNECTIONS_CLOSED;
+use tollhouse_telemetry::counters::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
+    conn_state::{ConnState, SharedInstant, look},
     frames::{Allowance, Costly, Scanner},
-    incoming::{Incoming, discard},
-    outgoing::{FRAME_BYTES, Outgoing, WAITS},
-    pulse::{Moment, Pulse, look},
+    incoming::{IncomingBody, discard},
+    outgoing::{FRAME_BYTES, OutgoingBody, WAITS},
 };
-use crate::{intake::Intake, network, quota::Quota, shared::Shared};
+use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
 
 /// Bytes of bodies that an HTTP/2 client can send before they are read: per stream and per connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -60,29 +60,32 @@ const HYPER_FIELDS: u32 = 100;
 const CHARGED: Duration = Duration::from_millis(1);
 
 /// The service that answers the requests of a connection.
-pub(super) trait Serves:
+pub(super) trait ConnectionService:
     Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static
 {
 }
 
-impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static> Serves for S {}
+impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static> ConnectionService
+    for S
+{
+}
 
 /// Protocol settings for connections.
 pub(super) struct Protocols {
     builder: Builder<Streams>,
     limits: ConnectionSettings,
-    stall: Stall,
+    stall: StallTimeout,
     /// Interval between checks of a connection's time limits.
     look: Option<Duration>,
 }
 
 impl Protocols {
-    pub(super) fn new(intake: &Intake) -> Self {
+    pub(super) fn new(intake: &MemoryBudget) -> Self {
         let limits = &intake.connections;
-        let stall = Stall { limit: limits.write_stall, answers: Arc::clone(&intake.answers) };
+        let stall = StallTimeout { limit: limits.write_stall, answers: Arc::clone(&intake.answers) };
         let mut builder = Builder::new(Streams { stall: stall.clone() });
         let head_bytes = limits.head_bytes as usize;
-        // [`Pulse`] limits the time of request heads, because it can tell a slow head from an idle connection.
+        // [`ConnState`] limits the time of request heads, because it can tell a slow head from an idle connection.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(head_bytes);
         if limits.head_fields != HYPER_FIELDS {
             builder.http1().max_headers(limits.head_fields as usize);
@@ -106,34 +109,34 @@ impl Protocols {
     }
 
     /// Answers requests on `stream` until it ends, exceeds a limit, or the host shuts down.
-    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, shared: &Arc<Shared>) {
-        let pulse = Pulse::new();
+    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl ConnectionService, shared: &Arc<FrontServices>) {
+        let pulse = ConnState::new();
         // The connection of a trusted proxy carries many clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
         let meter = Meter::new(address.zip(shared.limits.frames().cloned()), self.limits.streams);
-        let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse), meter });
-        let (asked, of_host, most_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
+        let io = TokioIo::new(MeteredSocket { stream, pulse: Arc::clone(&pulse), meter });
+        let (query, of_host, max_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
         let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
-            let mut answering = asked.begin(http2);
+            let mut answering = query.begin(http2);
             let fields = request.headers().len();
             // A self-check of this host counts as a request of the caller who started it.
-            let said = request.headers_mut().remove(behalf::HEADER);
-            let asker = said.and_then(|said| behalf::heard(said.as_bytes()));
+            let message = request.headers_mut().remove(forwarded_for::HEADER);
+            let asker = message.and_then(|message| forwarded_for::parse_forwarded(message.as_bytes()));
             let client = asker.unwrap_or_else(|| of_host.proxies.client(peer.ip(), request.headers()));
             request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
             let answers = &of_host.intake.answers;
             if is_own && answers.has_room(client, 1).is_err() {
-                asked.answers_are_full();
+                query.answers_are_full();
             }
             let share = answers.share(client);
-            let answer = if fields > most_fields {
+            let answer = if fields > max_fields {
                 // hyper sends the same response for an HTTP/1 request with too many fields.
                 Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
             } else {
                 let (head, body) = request.into_parts();
-                match Incoming::new(body, http2, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
+                match IncomingBody::new(body, http2, &head.headers, |bytes| of_host.intake.hold(client, bytes)) {
                     Ok((body, unread)) => Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread)),
                     Err(no_room) => Err(no_room.into_response()),
                 }
@@ -154,7 +157,7 @@ impl Protocols {
                 if is_refused || response.status() == StatusCode::TOO_MANY_REQUESTS {
                     answering.refused(fields);
                 }
-                Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, answering, http2, share)))
+                Ok::<_, Infallible>(response.map(|body| OutgoingBody::new(body, answering, http2, share)))
             };
             asked_by(network(client), answer)
         });
@@ -171,11 +174,11 @@ impl Protocols {
         let over = poll_fn(|cx| {
             pulse.begin_turn();
             loop {
-                let began = Instant::now();
+                let started = Instant::now();
                 let polled = connection.as_mut().poll(cx);
                 // HTTP/1 requests are answered inside this poll and are charged by their own turns.
                 if let (Some(address), true) = (address, pulse.is_http2()) {
-                    spent += began.elapsed();
+                    spent += started.elapsed();
                     if spent >= CHARGED {
                         shared.limits.spend(address, std::mem::take(&mut spent));
                     }
@@ -187,7 +190,7 @@ impl Protocols {
                     return Poll::Ready(None);
                 }
                 // Poll it once to register the waker. Each poll takes a lock that all connections share.
-                if watch == ShutdownWatch::Unregistered || watch == ShutdownWatch::Waiting && shutdown.begun() {
+                if watch == ShutdownWatch::Unregistered || watch == ShutdownWatch::Waiting && shutdown.started() {
                     watch = ShutdownWatch::Waiting;
                     if ending.as_mut().poll(cx).is_ready() {
                         watch = ShutdownWatch::Ended;
@@ -202,9 +205,9 @@ impl Protocols {
                 }
             }
         });
-        if let Some(why) = over.await {
-            CONNECTIONS_CLOSED.count([why.label()]);
-            tracing::debug!(%peer, ?why, "a connection was closed");
+        if let Some(reason) = over.await {
+            CONNECTIONS_CLOSED.count([reason.label()]);
+            tracing::debug!(%peer, ?reason, "a connection was closed");
         }
     }
 
@@ -231,18 +234,18 @@ enum ShutdownWatch {
 /// that waits for window space is not polled for more.
 #[derive(Debug, Clone)]
 struct Streams {
-    stall: Stall,
+    stall: StallTimeout,
 }
 
 /// The maximum time without progress in reading an answer. It is shorter when many clients stall, so that they do not
 /// use up the memory for answers.
 #[derive(Debug, Clone)]
-struct Stall {
+struct StallTimeout {
     limit: Option<Duration>,
     answers: Arc<Quota>,
 }
 
-impl Stall {
+impl StallTimeout {
     fn now(&self) -> Option<Duration> {
         let limit = self.limit?;
         Some(if self.answers.is_half_full() { limit.min(STALL_WHEN_FULL) } else { limit })
@@ -256,7 +259,7 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
             return;
         };
         let stall = self.stall.clone();
-        let waits = Arc::new(Moment::default());
+        let waits = Arc::new(SharedInstant::default());
         tokio::spawn(WAITS.scope(Arc::clone(&waits), async move {
             tokio::select! {
                 biased;
@@ -268,7 +271,7 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
 }
 
 /// Completes when a client has read nothing since `waits` for the maximum time.
-async fn stalled(waits: &Moment, stall: &Stall, limit: Duration) {
+async fn stalled(waits: &SharedInstant, stall: &StallTimeout, limit: Duration) {
     let Some(look) = look(&[Some(limit)]) else { return };
     loop {
         tokio::time::sleep(look).await;
@@ -286,11 +289,11 @@ struct Meter {
     streams: u32,
     /// The address that pays when the allowance is used up. `None` for trusted proxies, and if frames are not limited:
     /// then only frames that h2 answers with resets cost something.
-    payer: Option<(IpAddr, Arc<Rate<IpAddr>>)>,
+    payer: Option<(IpAddr, Arc<RateLimiter<IpAddr>>)>,
 }
 
 impl Meter {
-    fn new(payer: Option<(IpAddr, Arc<Rate<IpAddr>>)>, streams: u32) -> Self {
+    fn new(payer: Option<(IpAddr, Arc<RateLimiter<IpAddr>>)>, streams: u32) -> Self {
         let now = Instant::now();
         let (costly, allowance) = match payer {
             Some(_) => (Costly::Overhead, Allowance::new(now)),
@@ -302,7 +305,7 @@ impl Meter {
     /// Charges the connection for received bytes and for requests rejected since the last call. Returns the overhead
     /// frames among the bytes, or `None` if the allowance is used up. HTTP/1 has no frames, so only rejected requests
     /// cost something.
-    fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
+    fn pay(&mut self, bytes: &[u8], pulse: &ConnState) -> Option<u32> {
         let was_http2 = self.scanner.is_http2();
         let forfeited = if self.payer.is_some() { pulse.take_forfeited() } else { 0 };
         let cost = self.scanner.cost(bytes).saturating_add(forfeited);
@@ -319,15 +322,15 @@ impl Meter {
     }
 }
 
-/// A socket that reports reads and writes to the connection's [`Pulse`].
-struct Watched {
+/// A socket that reports reads and writes to the connection's [`ConnState`].
+struct MeteredSocket {
     stream: TcpStream,
-    pulse: Arc<Pulse>,
+    pulse: Arc<ConnState>,
     meter: Meter,
 }
 
-impl Watched {
-    fn tell<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+impl MeteredSocket {
+    fn note_write<T>(&self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         match &written {
             Poll::Ready(_) => self.pulse.wrote(),
             Poll::Pending => self.pulse.cannot_write(),
@@ -336,7 +339,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for MeteredSocket {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.pulse.is_turn_over() {
@@ -350,7 +353,7 @@ impl AsyncRead for Watched {
         if bytes.is_empty() {
             return read;
         }
-        this.pulse.heard();
+        this.pulse.note_read();
         let Some(frames) = this.meter.pay(bytes, &this.pulse) else {
             this.pulse.flood();
             return Poll::Ready(Err(io::Error::other("too many frames that belong to no request")));
@@ -360,26 +363,26 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for MeteredSocket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if let Poll::Ready(Ok(count)) = &written {
             self.meter.scanner.record_sent(&bytes[..*count]);
         }
-        self.tell(written)
+        self.note_write(written)
     }
 
     fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         if let Poll::Ready(Ok(count)) = &written {
-            let mut left = *count;
+            let mut remaining = *count;
             for slice in slices {
-                let sent = slice.len().min(left);
+                let sent = slice.len().min(remaining);
                 self.meter.scanner.record_sent(&slice[..sent]);
-                left -= sent;
+                remaining -= sent;
             }
         }
-        self.tell(written)
+        self.note_write(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -422,7 +425,7 @@ mod tests {
 
     /// Reads pieces until the turn is over or `left` bytes have arrived. Returns the bytes read and the number of
     /// wake-ups.
-    async fn turn(watched: &mut Watched, piece: usize, left: usize) -> (usize, usize) {
+    async fn turn(watched: &mut MeteredSocket, piece: usize, remaining: usize) -> (usize, usize) {
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let mut read = 0;
@@ -434,7 +437,7 @@ mod tests {
             match polled {
                 Poll::Ready(done) => done.unwrap(),
                 // The rest has not arrived yet.
-                Poll::Pending if woken.0.load(Relaxed) == 0 && read < left => {
+                Poll::Pending if woken.0.load(Relaxed) == 0 && read < remaining => {
                     watched.stream.readable().await.unwrap();
                     continue;
                 }
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_gives_its_thread_back_after_64_kib_or_256_frames_and_goes_on_at_its_next_turn() {
+    async fn a_connection_gives_its_thread_back_after_64_kib_or_256_frames_and_continues_at_its_next_turn() {
         const PIECE: usize = 4 << 10;
         const FRAMES: usize = 100 * PONG.len();
         let many = |count: usize| [PREFACE, &PONG.repeat(count)].concat();
@@ -459,9 +462,9 @@ mod tests {
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             let (stream, peer) = listener.accept().await.unwrap();
             client.write_all(&sent).await.unwrap();
-            let rate = Arc::new(Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
+            let rate = Arc::new(RateLimiter::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
             let meter = Meter::new(metered.then(|| (peer.ip(), rate)), 100);
-            let mut watched = Watched { stream, pulse: Pulse::new(), meter };
+            let mut watched = MeteredSocket { stream, pulse: ConnState::new(), meter };
             assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
             let rest = sent.len() - in_a_turn;
             assert_eq!(turn(&mut watched, piece, rest).await.0, rest.min(in_a_turn), "the next turn of {piece}");

@@ -13,7 +13,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, num::NonZeroU32, time::Instant};
 
-use tollhouse_base::rate::Rate;
+use tollhouse_base::rate_limit::RateLimiter;
 
 /// The bytes that begin every HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,11 +42,11 @@ const AT_ONCE: f64 = 100.0;
 const OF_STREAM: f64 = 4.0;
 const PER_SECOND: f64 = 10.0;
 
-/// Frames of [`Costly::Resettable`] that a connection of many clients can send per second. Its burst is [`MOST_EARNED`].
+/// Frames of [`Costly::Resettable`] that a connection of many clients can send per second. Its burst is [`MAX_EARNED`].
 const SHARED_PER_SECOND: f64 = 1_000.0;
 
 /// Maximum frames that a connection can have earned and not used.
-const MOST_EARNED: f64 = 10_000.0;
+const MAX_EARNED: f64 = 10_000.0;
 
 /// Frames that a request earns: for its head, settings, priorities, windows and reset.
 pub(super) const PER_REQUEST: u64 = 24;
@@ -149,10 +149,10 @@ impl State {
                 *self = if head.length == 0 { Self::NEXT } else { Self::Payload(head.length) };
                 (read, Some(head))
             }
-            Self::Payload(left) => {
-                let read = bytes.len().min(*left);
-                *left -= read;
-                if *left == 0 {
+            Self::Payload(remaining) => {
+                let read = bytes.len().min(*remaining);
+                *remaining -= read;
+                if *remaining == 0 {
                     *self = Self::NEXT;
                 }
                 (read, None)
@@ -232,7 +232,7 @@ impl Scanner {
 pub(super) struct Allowance {
     at_once: f64,
     per_second: f64,
-    left: f64,
+    remaining: f64,
     at: Instant,
     /// Earned frames already added to `left`.
     earned: u64,
@@ -240,23 +240,23 @@ pub(super) struct Allowance {
 
 impl Allowance {
     pub(super) fn new(now: Instant) -> Self {
-        Self { at_once: AT_ONCE, per_second: PER_SECOND, left: AT_ONCE, at: now, earned: 0 }
+        Self { at_once: AT_ONCE, per_second: PER_SECOND, remaining: AT_ONCE, at: now, earned: 0 }
     }
 
     /// Returns the allowance of a connection that can carry many clients.
     pub(super) fn shared(now: Instant) -> Self {
-        Self { at_once: MOST_EARNED, per_second: SHARED_PER_SECOND, left: MOST_EARNED, at: now, earned: 0 }
+        Self { at_once: MAX_EARNED, per_second: SHARED_PER_SECOND, remaining: MAX_EARNED, at: now, earned: 0 }
     }
 
     /// Adds the burst that an HTTP/2 client needs for `streams` concurrent requests.
     pub(super) fn add_streams(&mut self, streams: u32) {
-        let more = (OF_STREAM * f64::from(streams)).min(MOST_EARNED - self.at_once).max(0.0);
-        (self.at_once, self.left) = (self.at_once + more, self.left + more);
+        let more = (OF_STREAM * f64::from(streams)).min(MAX_EARNED - self.at_once).max(0.0);
+        (self.at_once, self.remaining) = (self.at_once + more, self.remaining + more);
     }
 
     /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the connection pays
     /// first, then that of its address. Returns false if both are used up.
-    pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
+    pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &RateLimiter<IpAddr>, now: Instant) -> bool {
         self.pay_alone(cost, earned, now).is_none_or(|missing| of_addresses.take(&address, missing))
     }
 
@@ -264,11 +264,11 @@ impl Allowance {
     pub(super) fn pay_alone(&mut self, cost: u32, earned: u64, now: Instant) -> Option<NonZeroU32> {
         let regained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
         // Time restores the burst and no more.
-        self.left = (self.left + regained).min(self.left.max(self.at_once));
-        self.left = (self.left + earned.saturating_sub(self.earned) as f64).min(MOST_EARNED);
+        self.remaining = (self.remaining + regained).min(self.remaining.max(self.at_once));
+        self.remaining = (self.remaining + earned.saturating_sub(self.earned) as f64).min(MAX_EARNED);
         (self.at, self.earned) = (now, earned);
-        let missing = f64::from(cost) - self.left;
-        self.left = (-missing).max(0.0);
+        let missing = f64::from(cost) - self.remaining;
+        self.remaining = (-missing).max(0.0);
         NonZeroU32::new(missing.max(0.0).ceil() as u32)
     }
 }
@@ -317,12 +317,12 @@ mod tests {
         let body = on(1, DATA, 0, 1_000).repeat(4);
         let reset = on(1, RST_STREAM, 0, 4);
         for (costly, of_reset) in [(Costly::Overhead, 1), (Costly::Resettable, 0)] {
-            let begun = || {
+            let started = || {
                 let mut scanner = Scanner::new(costly, 3);
                 assert_eq!(scanner.cost(&[&PREFACE[..], &on(1, HEADERS, 4, 20), &body].concat()), 1, "{costly:?}");
                 scanner
             };
-            let mut answered = begun();
+            let mut answered = started();
             // The answer's head and the reset, in pieces.
             for piece in [on(0, 4, 0, 0), on(1, HEADERS, 4, 20), reset.clone()].concat().chunks(5) {
                 answered.record_sent(piece);
@@ -330,13 +330,13 @@ mod tests {
             assert_eq!(answered.cost(&body), 4, "{costly:?}: the host has reset the stream");
             assert_eq!(answered.cost(&on(1, HEADERS, 4, 20)), 1);
             assert_eq!(answered.cost(&body), 4, "{costly:?}: a second head does not open it again");
-            let mut canceled = begun();
+            let mut canceled = started();
             assert_eq!(canceled.cost(&reset), of_reset);
             assert_eq!(canceled.cost(&body), 4, "{costly:?}: the client has reset the stream");
-            let mut complete = begun();
+            let mut complete = started();
             assert_eq!(complete.cost(&on(1, DATA, 1, 64)), 0);
             assert_eq!(complete.cost(&body), 4, "{costly:?}: the body was complete");
-            assert_eq!(begun().cost(&on(3, DATA, 0, 64)), 1, "{costly:?}: the stream has not begun");
+            assert_eq!(started().cost(&on(3, DATA, 0, 64)), 1, "{costly:?}: the stream has not begun");
         }
         let pings = frame(PING, 8).repeat(100);
         assert_eq!(Scanner::new(Costly::Resettable, 3).cost(&[&PREFACE[..], &pings].concat()), 0);
@@ -351,12 +351,12 @@ mod tests {
             assert_eq!(shared.pay_alone(SHARED_PER_SECOND as u32, 0, now), None);
             now += Duration::from_secs(1);
         }
-        assert_eq!(shared.pay_alone(MOST_EARNED as u32, 0, now), None);
+        assert_eq!(shared.pay_alone(MAX_EARNED as u32, 0, now), None);
         assert!(shared.pay_alone(1, 0, now).is_some());
     }
 
     #[test]
-    fn all_the_requests_that_may_be_under_way_may_come_at_once() {
+    fn all_the_requests_that_may_be_in_flight_may_come_at_once() {
         let (now, addresses) = (Instant::now(), of_addresses(1));
         for streams in [1, 100, 1_000] {
             let mut burst = Allowance::new(now);
@@ -364,9 +364,9 @@ mod tests {
             // A head and two body frames for each request, before any of them begins.
             assert!(burst.pay(3 * streams, 0, ADDRESS, &addresses, now));
         }
-        let mut most = Allowance::new(now);
-        most.add_streams(u32::MAX);
-        assert!(most.left <= MOST_EARNED);
+        let mut max = Allowance::new(now);
+        max.add_streams(u32::MAX);
+        assert!(max.remaining <= MAX_EARNED);
     }
 
     #[test]
@@ -374,10 +374,10 @@ mod tests {
         let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
         let bytes = [&PREFACE[..], &frames.concat()].concat();
         // The large frame counts as five. The body frames belong to no request.
-        let wanted = 1 + 1 + 1 + 1 + 1 + 5 + 1;
+        let requested = 1 + 1 + 1 + 1 + 1 + 5 + 1;
         for size in [1, 2, 8, 9, 10, 24, 1_000, bytes.len()] {
             let mut scanner = scanner(100);
-            assert_eq!(bytes.chunks(size).map(|piece| scanner.cost(piece)).sum::<u32>(), wanted, "in pieces of {size}");
+            assert_eq!(bytes.chunks(size).map(|piece| scanner.cost(piece)).sum::<u32>(), requested, "in pieces of {size}");
             assert!(scanner.is_http2());
         }
     }
@@ -393,8 +393,8 @@ mod tests {
     }
 
     /// Returns a limiter that regains one frame per second.
-    fn of_addresses(at_once: u32) -> Rate<IpAddr> {
-        Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(at_once).unwrap())
+    fn of_addresses(at_once: u32) -> RateLimiter<IpAddr> {
+        RateLimiter::with_burst(NonZeroU32::MIN, NonZeroU32::new(at_once).unwrap())
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
             now += Duration::from_millis(200);
             assert!(idle.pay(1, 0, ADDRESS, &addresses, now));
         }
-        assert!(idle.left <= AT_ONCE, "nothing is saved up by being idle: {}", idle.left);
+        assert!(idle.remaining <= AT_ONCE, "nothing is saved up by being idle: {}", idle.remaining);
         let mut hoards = Allowance::new(now);
         assert!(hoards.pay(1, u64::MAX, ADDRESS, &addresses, now));
         assert!(!hoards.pay(20_000, u64::MAX, ADDRESS, &addresses, now));

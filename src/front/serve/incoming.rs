@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{body::waits, fault::Fault, quota::Share};
+use crate::{api_error::ApiError, body::waits, quota::QuotaShare};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
@@ -25,16 +25,16 @@ const REST_BYTES: u64 = 64 << 10;
 const REST: Duration = Duration::from_millis(500);
 
 /// A body that is being received.
-pub(super) struct Incoming {
+pub(super) struct IncomingBody {
     /// `None` only while it is being dropped.
     body: Option<hyper::body::Incoming>,
     /// Gets the body if it is dropped before it is complete.
     rest: Option<oneshot::Sender<hyper::body::Incoming>>,
     /// The memory share of the head until the body is complete, if it is worth counting.
-    head: Option<Share>,
+    head: Option<QuotaShare>,
 }
 
-impl Incoming {
+impl IncomingBody {
     /// Wraps a body. If the body is incomplete, takes a share for the head from `hold` and releases it when the body
     /// ends. For HTTP/2, also returns a channel that gets the body if it is dropped before it is complete.
     ///
@@ -45,8 +45,8 @@ impl Incoming {
         body: hyper::body::Incoming,
         http2: bool,
         head: &HeaderMap,
-        hold: impl FnOnce(usize) -> Result<Share, Fault>,
-    ) -> Result<(Self, Option<oneshot::Receiver<hyper::body::Incoming>>), Fault> {
+        hold: impl FnOnce(usize) -> Result<QuotaShare, ApiError>,
+    ) -> Result<(Self, Option<oneshot::Receiver<hyper::body::Incoming>>), ApiError> {
         if body.is_end_stream() {
             return Ok((Self { body: Some(body), rest: None, head: None }, None));
         }
@@ -57,7 +57,7 @@ impl Incoming {
     }
 }
 
-impl Drop for Incoming {
+impl Drop for IncomingBody {
     fn drop(&mut self) {
         if let (Some(body), Some(rest)) = (self.body.take(), self.rest.take())
             && !body.is_end_stream()
@@ -71,17 +71,17 @@ impl Drop for Incoming {
 /// Reads and discards the rest of a short HTTP/2 body. Otherwise the stream ends with `RST_STREAM` after the answer, and
 /// the rest of the body arrives at a stream that no longer exists (RFC 9113, section 8.1).
 pub(super) async fn discard(mut body: hyper::body::Incoming) {
-    let mut left = REST_BYTES;
-    if body.size_hint().lower() > left {
+    let mut remaining = REST_BYTES;
+    if body.size_hint().lower() > remaining {
         return;
     }
     let discarded = async {
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-            if bytes > left {
+            if bytes > remaining {
                 break;
             }
-            left -= bytes;
+            remaining -= bytes;
         }
     };
     _ = timeout(REST, discarded).await;
@@ -92,7 +92,7 @@ fn head_bytes(head: &HeaderMap) -> usize {
     head.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES).sum()
 }
 
-impl Body for Incoming {
+impl Body for IncomingBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

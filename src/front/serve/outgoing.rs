@@ -10,51 +10,51 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::pulse::{Answering, Moment};
-use crate::quota::Share;
+use super::conn_state::{AnswerGuard, SharedInstant};
+use crate::quota::QuotaShare;
 
 /// Bytes of a response passed to HTTP/2 at once: one frame. HTTP/2 keeps them until the client reads them, and does not
 /// report for how long.
 pub(super) const FRAME_BYTES: usize = 16 << 10;
 
 /// Memory of a response beyond its body until the client has read it, in bytes: its stream, task and head.
-const BESIDE_BYTES: usize = 8 << 10;
+const OVERHEAD_BYTES: usize = 8 << 10;
 
 tokio::task_local! {
     /// When the HTTP/2 stream of this task began to wait for its client to read.
-    pub(super) static WAITS: Arc<Moment>;
+    pub(super) static WAITS: Arc<SharedInstant>;
 }
 
 /// The body of a response that is being sent.
-pub(super) struct Outgoing {
+pub(super) struct OutgoingBody {
     body: Body,
-    answering: Answering,
+    answering: AnswerGuard,
     /// Maximum bytes passed on at once, and the rest of the last frame.
-    most: usize,
+    max: usize,
     rest: Bytes,
     /// For HTTP/2: when the bytes passed on began to wait.
-    waits: Option<Arc<Moment>>,
+    waits: Option<Arc<SharedInstant>>,
     /// The share of the memory for answers, without the bytes passed on.
-    share: Share,
+    share: QuotaShare,
     /// Bytes of the body that the share includes.
     counted: usize,
 }
 
 /// Bytes passed on, which count as held until their last copy is dropped.
-struct Held {
+struct HeldBytes {
     bytes: Bytes,
-    _share: Share,
+    _share: QuotaShare,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Outgoing {
+impl OutgoingBody {
     /// Wraps a body. `share` is an empty share of the memory for answers.
-    pub(super) fn new(body: Body, mut answering: Answering, http2: bool, mut share: Share) -> Self {
+    pub(super) fn new(body: Body, mut answering: AnswerGuard, http2: bool, mut share: QuotaShare) -> Self {
         let mut counted = 0;
         if body.is_end_stream() {
             answering.end();
@@ -65,10 +65,10 @@ impl Outgoing {
                 answering.made();
             }
             counted = exact.unwrap_or_default();
-            share.take_beyond(counted + BESIDE_BYTES);
+            share.take_over_limit(counted + OVERHEAD_BYTES);
         }
         let waits = WAITS.try_with(Arc::clone).ok();
-        Self { body, answering, most: if http2 { FRAME_BYTES } else { usize::MAX }, rest: Bytes::new(), waits, share, counted }
+        Self { body, answering, max: if http2 { FRAME_BYTES } else { usize::MAX }, rest: Bytes::new(), waits, share, counted }
     }
 
     /// Returns the bytes with their part of the share. Bytes of a body of unknown length are counted from here on.
@@ -76,8 +76,8 @@ impl Outgoing {
         let counted = self.counted.min(bytes.len());
         self.counted -= counted;
         let mut share = self.share.split(counted);
-        share.take_beyond(bytes.len() - counted);
-        Bytes::from_owner(Held { bytes, _share: share })
+        share.take_over_limit(bytes.len() - counted);
+        Bytes::from_owner(HeldBytes { bytes, _share: share })
     }
 
     /// Returns the next bytes or trailers of the body.
@@ -92,13 +92,13 @@ impl Outgoing {
                 Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
             }
         }
-        let data = self.rest.split_to(self.rest.len().min(self.most));
+        let data = self.rest.split_to(self.rest.len().min(self.max));
         self.answering.sends(data.len());
         Poll::Ready(Some(Ok(Frame::data(data))))
     }
 }
 
-impl HttpBody for Outgoing {
+impl HttpBody for OutgoingBody {
     type Data = Bytes;
     type Error = axum::Error;
 

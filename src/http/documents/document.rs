@@ -28,16 +28,16 @@ impl Document {
     }
 
     /// Returns the response, or 304 if the client already has the document.
-    pub(super) fn told(self, headers: &HeaderMap) -> Response {
+    pub(super) fn respond(self, headers: &HeaderMap) -> Response {
         let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
         let own = self.etag.to_str().unwrap_or_default();
         // A compressed document has a weak tag with the same text.
         let known = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == own));
-        let told = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"))];
+        let reported = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"))];
         if known {
-            return (StatusCode::NOT_MODIFIED, told).into_response();
+            return (StatusCode::NOT_MODIFIED, reported).into_response();
         }
-        (told, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
+        (reported, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
     }
 
     /// Returns the text.

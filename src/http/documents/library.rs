@@ -7,11 +7,11 @@ use include_dir::{Dir, include_dir};
 use tollhouse_front::Code;
 
 use super::{
-    described::{MARKDOWN, capital},
     document::Document,
+    schema_parts::{MARKDOWN, capital},
     subject,
 };
-use crate::row::Row;
+use crate::operation::Operation;
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 
@@ -68,12 +68,12 @@ pub(super) enum Origin {
 
 /// Returns the pages of the host at `base` with these operations, in listing order. Links are absolute, because a
 /// reader of the text may not know where it is from.
-pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
+pub(super) fn pages(rows: &[Operation], base: &str) -> Vec<Page> {
     let mut files: Vec<_> =
         FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
     files.sort_by(|one, other| place(&one.name).cmp(&place(&other.name)));
     let subjects = SUBJECTS.iter().map(|(name, about)| {
-        let of_it: Vec<&Row> = rows.iter().filter(|row| row.subject == *name).collect();
+        let of_it: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
         made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
     });
     let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
@@ -91,7 +91,7 @@ impl Draft {
         let Self { name, title, about, origin, text } = self;
         let head = format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n");
         let text = if origin == Origin::File { here(&text, base) } else { text };
-        Page { name, title, about, origin, document: Document::of(MARKDOWN, head + &outward(&text, base)) }
+        Page { name, title, about, origin, document: Document::of(MARKDOWN, head + &absolute_links(&text, base)) }
     }
 }
 
@@ -104,7 +104,7 @@ fn written(name: &str, text: &str) -> Option<Draft> {
     Some(Draft {
         name: name.to_owned(),
         title: heading.trim_start_matches(['#', ' ']).to_owned(),
-        about: format!("{}.", unlinked(&about)),
+        about: format!("{}.", without_links(&about)),
         origin: Origin::File,
         text: text.to_owned(),
     })
@@ -117,46 +117,46 @@ fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
 
 /// Makes links to other documents absolute. Links out of `docs/` become plain text, because their targets are not
 /// served. The readme's link goes to the index instead.
-fn outward(text: &str, base: &str) -> String {
+fn absolute_links(text: &str, base: &str) -> String {
     let mut parts = text.split("](");
-    let mut told = parts.next().unwrap_or_default().to_owned();
+    let mut message = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (target, rest) = part.split_once(')').unwrap_or((part, ""));
         match target.strip_prefix("../") {
-            Some("README.md") => _ = write!(told, "]({base}/docs/index.md)"),
+            Some("README.md") => _ = write!(message, "]({base}/docs/index.md)"),
             // The text ends with the words of the link.
-            Some(_) => _ = told.rfind('[').map(|open| told.remove(open)),
-            None if target.starts_with('#') || target.contains("://") => _ = write!(told, "]({target})"),
-            None => _ = write!(told, "]({base}/docs/{target})"),
+            Some(_) => _ = message.rfind('[').map(|open| message.remove(open)),
+            None if target.starts_with('#') || target.contains("://") => _ = write!(message, "]({target})"),
+            None => _ = write!(message, "]({base}/docs/{target})"),
         }
-        told += rest;
+        message += rest;
     }
-    told
+    message
 }
 
 /// Replaces the host's address in examples by `base`.
 fn here(text: &str, base: &str) -> String {
-    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    let (mut reported, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((at, example)) = EXAMPLES.iter().filter_map(|example| Some((rest.find(example)?, example))).min() {
         let (before, after) = (&rest[..at], &rest[at + example.len()..]);
-        told += before;
+        reported += before;
         // A longer port number is a different address.
-        told += if after.starts_with(|next: char| next.is_ascii_digit()) { example } else { base };
+        reported += if after.starts_with(|next: char| next.is_ascii_digit()) { example } else { base };
         rest = after;
     }
-    told + rest
+    reported + rest
 }
 
 /// Replaces links by their text.
-fn unlinked(text: &str) -> String {
-    let mut told = String::new();
+fn without_links(text: &str) -> String {
+    let mut message = String::new();
     for part in text.split_inclusive(')') {
         match part.rsplit_once("](") {
-            Some((words, _)) => told += &words.replacen('[', "", 1),
-            None => told += part,
+            Some((words, _)) => message += &words.replacen('[', "", 1),
+            None => message += part,
         }
     }
-    told
+    message
 }
 
 fn errors() -> Draft {
@@ -224,23 +224,23 @@ mod tests {
 
     #[test]
     fn every_subject_has_a_page_and_every_page_of_one_has_operations() {
-        let told: BTreeSet<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
-        assert_eq!(rows().iter().map(|row| row.subject).collect::<BTreeSet<_>>(), told);
+        let listed: BTreeSet<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(rows().iter().map(|row| row.subject).collect::<BTreeSet<_>>(), listed);
     }
 
     #[test]
     fn links_say_where_the_host_is_and_those_out_of_the_documents_are_words() {
         let text =
             "[the readme](../README.md), [tiers](../sandbox/README.md#tiers), [limits](limits.md#a), [b](#b) and [c](https://c.example)";
-        let told = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
-        assert_eq!(outward(text, "https://a.example"), told);
-        let asked = "`curl localhost:4020/llms.txt`, `pay.mjs http://127.0.0.1:4020/tools/echo`";
-        let told = "`curl https://a.example/b/llms.txt`, `pay.mjs https://a.example/b/tools/echo`";
-        assert_eq!(here(asked, "https://a.example/b"), told);
+        let expected = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
+        assert_eq!(absolute_links(text, "https://a.example"), expected);
+        let request = "`curl localhost:4020/llms.txt`, `pay.mjs http://127.0.0.1:4020/tools/echo`";
+        let expected = "`curl https://a.example/b/llms.txt`, `pay.mjs https://a.example/b/tools/echo`";
+        assert_eq!(here(request, "https://a.example/b"), expected);
         for base in ["http://localhost:4020", "http://127.0.0.1:4020/x", "http://127.0.0.1:40205"] {
-            let told = format!("{base}/a {base}/b {base}/c localhost:40205");
-            assert_eq!(here("localhost:4020/a http://localhost:4020/b http://127.0.0.1:4020/c localhost:40205", base), told);
+            let expected = format!("{base}/a {base}/b {base}/c localhost:40205");
+            assert_eq!(here("localhost:4020/a http://localhost:4020/b http://127.0.0.1:4020/c localhost:40205", base), expected);
         }
-        assert_eq!(unlinked("see [settings.md](settings.md) first"), "see settings.md first");
+        assert_eq!(without_links("see [settings.md](settings.md) first"), "see settings.md first");
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use tollhouse_catalog::{Entry, Shown, Snapshot};
+use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
 use tollhouse_store::StoreError;
 
-use super::{library::Origin, plain::plain};
-use crate::services::Offering;
+use super::{library::Origin, plain_text::plain};
+use crate::services::DiscoveryServices;
 
 /// Maximum characters of `/llms.txt`. Clients read no more of such a file.
-const MOST: usize = 20_000;
+const MAX: usize = 20_000;
 /// Maximum tools listed in it.
 const MOST_TOOLS: usize = 100;
 /// Maximum characters of a tool's title and of its description.
@@ -19,7 +19,7 @@ const ABOUT: usize = 80;
 const PAGE: usize = 200;
 
 /// Builds the document.
-pub(super) async fn made(offering: &Offering, all: &Snapshot) -> Result<String, StoreError> {
+pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
         "# Tollhouse
@@ -52,9 +52,9 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
 "
     );
     // The text above already links to these pages.
-    let told = ["index", "agents", "tools", "errors", "quotes", "receipts", "credits"];
-    let list = |text: &mut String, wanted: &dyn Fn(&str, Origin) -> bool| {
-        for page in offering.documents.pages.iter().filter(|page| !told.contains(&&*page.name) && wanted(&page.name, page.origin)) {
+    let reported = ["index", "agents", "tools", "errors", "quotes", "receipts", "credits"];
+    let list = |text: &mut String, requested: &dyn Fn(&str, Origin) -> bool| {
+        for page in offering.documents.pages.iter().filter(|page| !reported.contains(&&*page.name) && requested(&page.name, page.origin)) {
             _ = writeln!(text, "- [{}]({base}/docs/{}.md): {}", page.title, page.name, page.about.trim_end_matches('.'));
         }
     };
@@ -66,14 +66,14 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
     let end = format!("\n## Optional\n\n- [All documents]({base}/docs/index.md): what is written, in a line each\n");
     let head = "\n## Tools\n\nThe words are those of the tools' builders.\n\n";
     let more = |after: &str| format!("- [More tools]({base}/llms-tools.txt?after={after})\n");
-    let mut room = MOST.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
+    let mut room = MAX.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
     let mut lines = String::new();
-    let (mut last, mut left) = (String::new(), MOST_TOOLS);
-    let take = |shown: Arc<Shown>| {
+    let (mut last, mut remaining) = (String::new(), MOST_TOOLS);
+    let take = |shown: Arc<ShownEndpoint>| {
         let line = line(&shown);
-        let fits = left > 0 && count(&line) <= room;
+        let fits = remaining > 0 && count(&line) <= room;
         if fits {
-            (room, left) = (room - count(&line), left - 1);
+            (room, remaining) = (room - count(&line), remaining - 1);
             lines += &line;
             last = shown.endpoint.slug.to_string();
         }
@@ -90,16 +90,16 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
 }
 
 /// Builds the page of tools after a slug.
-pub(super) async fn tools(offering: &Offering, all: &Snapshot, after: &str) -> Result<String, StoreError> {
+pub(super) async fn tools(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
         "# Tools\n\n> Each is `POST {base}/tools/SLUG`. The words are those of the tools' builders. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
     );
-    let (mut last, mut left) = (String::new(), PAGE);
-    let take = |shown: Arc<Shown>| {
-        let fits = left > 0;
+    let (mut last, mut remaining) = (String::new(), PAGE);
+    let take = |shown: Arc<ShownEndpoint>| {
+        let fits = remaining > 0;
         if fits {
-            left -= 1;
+            remaining -= 1;
             text += &line(&shown);
             last = shown.endpoint.slug.to_string();
         }
@@ -116,11 +116,11 @@ fn active<'a>(all: &'a Snapshot, after: &str) -> impl Iterator<Item = &'a Arc<En
 }
 
 /// Returns one line for a tool: slug, price, and the builder's title and description.
-fn line(live: &Shown) -> String {
+fn line(live: &ShownEndpoint) -> String {
     let endpoint = &live.endpoint;
-    let price = match (endpoint.most_usd().is_zero(), endpoint.metered()) {
+    let price = match (endpoint.max_usd().is_zero(), endpoint.metered()) {
         (true, _) => "free".to_owned(),
-        (false, true) => format!("up to ${}", endpoint.most_usd()),
+        (false, true) => format!("up to ${}", endpoint.max_usd()),
         (false, false) if !endpoint.settle.is_after() => format!("${}, charged before the run", endpoint.price_usd),
         (false, false) => format!("${}", endpoint.price_usd),
     };

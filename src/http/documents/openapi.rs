@@ -9,17 +9,17 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_base::aside::off_the_runtime;
-use tollhouse_catalog::{Entry, Shown, Snapshot};
-use tollhouse_front::Fault;
+use tollhouse_base::offload::drop_off_runtime;
+use tollhouse_catalog::{Entry, ShownEndpoint, Snapshot};
+use tollhouse_front::ApiError;
 use tollhouse_store::StoreError;
 
 use super::{
-    described::{components, paths},
     paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid, tagged},
+    schema_parts::{components, paths},
     tool::path_item,
 };
-use crate::services::Offering;
+use crate::services::DiscoveryServices;
 
 /// Guidance for agents that read only this document.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \
@@ -35,7 +35,7 @@ const MAX_NAMED: usize = TOOLS;
 /// The query: which tools to include.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct ToolFilter {
     tools: Option<String>,
     tag: Option<String>,
     after: Option<String>,
@@ -43,47 +43,47 @@ pub(super) struct Wanted {
 
 /// The tools that a document includes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chosen {
+pub(super) enum ToolSelection {
     CalledMost,
     Named(Vec<String>),
     /// Tools after a slug, in order of slug, with a tag if one is given.
     Behind(Option<String>, String),
 }
 
-impl Wanted {
+impl ToolFilter {
     /// Parses the query.
     ///
     /// # Errors
     ///
     /// 400 for slugs combined with other parameters, and for too many slugs.
-    pub(super) fn read(self) -> Result<Chosen, Fault> {
+    pub(super) fn read(self) -> Result<ToolSelection, ApiError> {
         match (self.tools, self.tag, self.after) {
-            (None, None, None) => Ok(Chosen::CalledMost),
+            (None, None, None) => Ok(ToolSelection::CalledMost),
             (Some(slugs), None, None) => {
                 let slugs: Vec<_> = slugs.split(',').map(|slug| slug.trim().to_owned()).filter(|slug| !slug.is_empty()).collect();
                 if slugs.len() > MAX_NAMED {
-                    return Err(Fault::bad_request(format!("at most {MAX_NAMED} tools can be asked for at once")));
+                    return Err(ApiError::bad_request(format!("at most {MAX_NAMED} tools can be asked for at once")));
                 }
-                Ok(Chosen::Named(slugs))
+                Ok(ToolSelection::Named(slugs))
             }
-            (None, tag, after) => Ok(Chosen::Behind(tag, after.unwrap_or_default())),
-            (Some(_), ..) => Err(Fault::bad_request("tools are chosen by `tools`, or by `tag` and `after`")),
+            (None, tag, after) => Ok(ToolSelection::Behind(tag, after.unwrap_or_default())),
+            (Some(_), ..) => Err(ApiError::bad_request("tools are chosen by `tools`, or by `tag` and `after`")),
         }
     }
 }
 
 /// Builds the document for agents.
-pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Result<Value, StoreError> {
+pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, some: &ToolSelection) -> Result<Value, StoreError> {
     let base = &offering.base_url;
     let rows = &offering.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
-    let (mut left, mut bytes, mut last) = (TOOLS, 0, String::new());
-    let take = |shown: Arc<Shown>| {
-        if left == 0 || bytes >= MAX_PAGE_BYTES {
+    let (mut remaining, mut bytes, mut last) = (TOOLS, 0, String::new());
+    let take = |shown: Arc<ShownEndpoint>| {
+        if remaining == 0 || bytes >= MAX_PAGE_BYTES {
             return false;
         }
-        (left, bytes) = (left - 1, bytes + shown.record.bytes());
-        let (item, named) = off_the_runtime(|| path_item(&shown));
+        (remaining, bytes) = (remaining - 1, bytes + shown.record.bytes());
+        let (item, named) = drop_off_runtime(|| path_item(&shown));
         paths.insert(format!("/tools/{}", shown.endpoint.slug), item);
         for (name, schema) in named {
             components["schemas"][name] = schema;
@@ -111,12 +111,12 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> 
     if filled.more {
         let mut query = form_urlencoded::Serializer::new(String::new());
         match some {
-            Chosen::CalledMost => query.append_pair("after", ""),
-            Chosen::Named(_) => {
-                let left: Vec<_> = chosen(offering, all, some).skip(filled.passed).map(|entry| entry.slug.as_str()).collect();
-                query.append_pair("tools", &left.join(","))
+            ToolSelection::CalledMost => query.append_pair("after", ""),
+            ToolSelection::Named(_) => {
+                let remaining: Vec<_> = chosen(offering, all, some).skip(filled.passed).map(|entry| entry.slug.as_str()).collect();
+                query.append_pair("tools", &remaining.join(","))
             }
-            Chosen::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", &last),
+            ToolSelection::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", &last),
         };
         document["x-next"] = json!(format!("{base}/openapi.json?{}", query.finish()));
     }
@@ -124,7 +124,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> 
 }
 
 /// Builds the document of all operations.
-pub(super) fn whole(offering: &Offering) -> Value {
+pub(super) fn whole(offering: &DiscoveryServices) -> Value {
     let mut document = offering.documents.described.clone();
     document["info"]["contact"] = contact(offering);
     document["servers"] = json!([{ "url": offering.base_url }]);
@@ -132,39 +132,43 @@ pub(super) fn whole(offering: &Offering) -> Value {
 }
 
 /// Iterates over the requested tools, which are read on demand. Free tools are included only if named.
-fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
+fn chosen<'a>(
+    offering: &DiscoveryServices,
+    all: &'a Snapshot,
+    some: &'a ToolSelection,
+) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
     match some {
-        Chosen::CalledMost => {
-            let most = called_most(offering, all);
-            let told: HashSet<_> = most.iter().map(|entry| entry.slug.as_str()).collect();
-            let others = paid(all, "").filter(move |entry| !told.contains(entry.slug.as_str()));
-            Box::new(most.into_iter().chain(others))
+        ToolSelection::CalledMost => {
+            let max = called_most(offering, all);
+            let listed: HashSet<_> = max.iter().map(|entry| entry.slug.as_str()).collect();
+            let others = paid(all, "").filter(move |entry| !listed.contains(entry.slug.as_str()));
+            Box::new(max.into_iter().chain(others))
         }
-        Chosen::Named(slugs) => {
+        ToolSelection::Named(slugs) => {
             let named = slugs.iter().filter_map(|slug| all.get(slug));
             Box::new(named.filter(|entry| entry.is_active()))
         }
-        Chosen::Behind(None, after) => Box::new(paid(all, after)),
-        Chosen::Behind(Some(tag), after) => Box::new(tagged(all, tag, after)),
+        ToolSelection::Behind(None, after) => Box::new(paid(all, after)),
+        ToolSelection::Behind(Some(tag), after) => Box::new(tagged(all, tag, after)),
     }
 }
 
 /// Returns the paid tools that were recently paid for, most called first. There is at most one more than the document
 /// has room for.
-fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
+fn called_most<'a>(offering: &DiscoveryServices, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
     let called = offering.about.metrics.called();
     // A heap sorts only the tools that are taken.
     let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
-    let mut most = Vec::new();
-    while most.len() <= TOOLS
+    let mut max = Vec::new();
+    while max.len() <= TOOLS
         && let Some((_, Reverse(id))) = ranked.pop()
     {
-        most.extend(all.of_id(id).filter(|entry| is_paid(entry)));
+        max.extend(all.of_id(id).filter(|entry| is_paid(entry)));
     }
-    most
+    max
 }
 
-fn contact(offering: &Offering) -> Value {
+fn contact(offering: &DiscoveryServices) -> Value {
     let mut contact = json!({ "name": "Tollhouse" });
     match offering.contact.as_deref() {
         Some(address) if address.contains('@') => contact["email"] = json!(address.trim_start_matches("mailto:")),

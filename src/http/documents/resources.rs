@@ -3,15 +3,15 @@
 use std::{collections::HashSet, sync::Arc};
 
 use serde_json::{Value, json};
-use tollhouse_catalog::{Shown, Snapshot};
+use tollhouse_catalog::{ShownEndpoint, Snapshot};
 use tollhouse_money::WireVersion;
 use tollhouse_store::StoreError;
 
 use super::paged::{ADDRESSES, paid};
-use crate::services::Offering;
+use crate::services::DiscoveryServices;
 
 /// Builds the page after the slug `after`.
-pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
+pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
         let fits = page.len() < ADDRESSES;
@@ -23,7 +23,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Re
     let more = offering.catalog.fill(paid(all, after), take).await?.more;
     let base = &offering.base_url;
     let accepts = accepted(offering, &page);
-    let mut told = json!({
+    let mut body = json!({
         "version": 1,
         "x402Version": 2,
         "resources": page.iter().map(|live| &live.terms.resource_url).collect::<Vec<_>>(),
@@ -32,20 +32,20 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Re
         "manifest": format!("{base}/ai/manifest"),
     });
     if let Some(last) = page.last().filter(|_| more) {
-        told["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
+        body["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
     }
-    Ok(told)
+    Ok(body)
 }
 
 /// Returns each way to pay that one of the tools accepts, without tool-specific fields.
-fn accepted(offering: &Offering, tools: &[Arc<Shown>]) -> Vec<Value> {
+fn accepted(offering: &DiscoveryServices, tools: &[Arc<ShownEndpoint>]) -> Vec<Value> {
     let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
     for live in tools {
         let terms = &live.terms;
         if !alike.insert((terms.metered, terms.settle, &terms.accepts, terms.wall)) {
             continue;
         }
-        for mut entry in offering.gate.accepts(terms, WireVersion::V2) {
+        for mut entry in offering.payments.accepts(terms, WireVersion::V2) {
             if let Some(entry) = entry.as_object_mut() {
                 entry.retain(|name, _| !matches!(name.as_str(), "amount" | "maxTimeoutSeconds"));
             }

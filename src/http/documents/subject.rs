@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::{
-    described::{PARTS, capital, reached},
     examples,
+    schema_parts::{PARTS, capital, reached},
 };
-use crate::row::{Answers, Row, Whose};
+use crate::operation::{Access, Operation, ResponseKind};
 
 /// Returns the operations of a subject on the host at `base`, followed by their schemas.
-pub(super) fn text(rows: &[&Row], base: &str) -> String {
+pub(super) fn text(rows: &[&Operation], base: &str) -> String {
     let mut text = String::new();
     for row in rows {
         operation(&mut text, row, base);
@@ -29,14 +29,14 @@ pub(super) fn text(rows: &[&Row], base: &str) -> String {
     text
 }
 
-fn operation(text: &mut String, row: &Row, base: &str) {
+fn operation(text: &mut String, row: &Operation, base: &str) {
     _ = write!(text, "## {} {}\n\n{}.\n\n", row.method, row.path, capital(row.what));
-    _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.whose.as_str());
+    _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.access.as_str());
     for (what, names) in [("Query", row.query), ("Headers", row.headers)] {
-        for (place, name) in names.iter().enumerate() {
-            let said = PARTS.parameters.get(*name).and_then(|told| told["description"].as_str()).unwrap_or_default();
-            let comma = if place == 0 { format!("- {what}:") } else { ";".to_owned() };
-            _ = write!(text, "{comma} `{name}` ({})", said.trim_end_matches('.'));
+        for (position, name) in names.iter().enumerate() {
+            let message = PARTS.parameters.get(*name).and_then(|reported| reported["description"].as_str()).unwrap_or_default();
+            let comma = if position == 0 { format!("- {what}:") } else { ";".to_owned() };
+            _ = write!(text, "{comma} `{name}` ({})", message.trim_end_matches('.'));
         }
         if !names.is_empty() {
             *text += ".\n";
@@ -46,10 +46,12 @@ fn operation(text: &mut String, row: &Row, base: &str) {
         _ = writeln!(text, "- Body: JSON, {}.", linked(schema));
     }
     _ = match row.answers {
-        Answers::Json(schema) => writeln!(text, "- Answer: {}.", linked(schema)),
-        Answers::Tool => writeln!(text, "- Answer: what the tool says, with the status that it chose; its receipt's id in `X-Receipt-Id`."),
-        Answers::Text(media) => writeln!(text, "- Answer: `{media}`."),
-        Answers::Page => writeln!(text, "- Answer: Markdown, and to browsers a page."),
+        ResponseKind::Json(schema) => writeln!(text, "- Answer: {}.", linked(schema)),
+        ResponseKind::Tool => {
+            writeln!(text, "- Answer: what the tool says, with the status that it chose; its receipt's id in `X-Receipt-Id`.")
+        }
+        ResponseKind::Text(media) => writeln!(text, "- Answer: `{media}`."),
+        ResponseKind::Page => writeln!(text, "- Answer: Markdown, and to browsers a page."),
     };
     if row.streams {
         *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";
@@ -64,7 +66,7 @@ fn operation(text: &mut String, row: &Row, base: &str) {
 }
 
 /// Returns a curl command. Words in capitals are placeholders.
-fn curl(row: &Row, base: &str) -> String {
+fn curl(row: &Operation, base: &str) -> String {
     let method = match (row.method, row.takes) {
         ("GET", _) | ("POST", Some(_)) => String::new(),
         ("HEAD", _) => " -I".to_owned(),
@@ -76,13 +78,13 @@ fn curl(row: &Row, base: &str) -> String {
         None => part.to_owned(),
     };
     let path: Vec<_> = row.path.split('/').map(filled).collect();
-    let must = row.query.iter().filter(|name| PARTS.parameters.get(**name).is_some_and(|told| told["required"] == true));
+    let must = row.query.iter().filter(|name| PARTS.parameters.get(**name).is_some_and(|reported| reported["required"] == true));
     let query: Vec<_> = must.map(|name| format!("{name}={}", capitals(name))).collect();
     let mut url = format!("{base}{}", path.join("/"));
     if !query.is_empty() {
         url = format!("'{url}?{}'", query.join("&"));
     }
-    format!("curl{method} {url}{}{body}", credential(row.whose))
+    format!("curl{method} {url}{}{body}", credential(row.access))
 }
 
 /// Converts `payoutId` to `PAYOUT_ID`.
@@ -92,12 +94,12 @@ fn capitals(name: &str) -> String {
 }
 
 /// Returns the curl option for the credential.
-fn credential(whose: Whose) -> &'static str {
-    match whose {
-        Whose::Everyone => "",
-        Whose::Builders | Whose::Themselves | Whose::Owner => " -H \"x-builder-key: $BUILDER_KEY\"",
-        Whose::Admins => " -H \"x-admin-token: $ADMIN_TOKEN\"",
-        Whose::Holder => " -H \"x-developer-credit: $CREDIT\"",
+fn credential(owner: Access) -> &'static str {
+    match owner {
+        Access::Everyone => "",
+        Access::Builders | Access::Themselves | Access::Owner => " -H \"x-builder-key: $BUILDER_KEY\"",
+        Access::Admins => " -H \"x-admin-token: $ADMIN_TOKEN\"",
+        Access::Holder => " -H \"x-developer-credit: $CREDIT\"",
     }
 }
 
@@ -117,8 +119,8 @@ fn members(text: &mut String, schema: &Value) {
     };
     for (name, member) in properties {
         let must = schema["required"].as_array().is_some_and(|required| required.iter().any(|required| required == name));
-        let said = member["description"].as_str().map(|said| format!(": {said}")).unwrap_or_default();
-        _ = writeln!(text, "- `{name}`, {}{}{said}", kind(member), if must { "" } else { ", optional" });
+        let message = member["description"].as_str().map(|message| format!(": {message}")).unwrap_or_default();
+        _ = writeln!(text, "- `{name}`, {}{}{message}", kind(member), if must { "" } else { ", optional" });
     }
     *text += "\n";
 }

@@ -13,7 +13,7 @@ use tollhouse_base::{
     clock::Timestamp,
     id::{CallId, ReplicaId},
 };
-use tollhouse_call::Done;
+use tollhouse_call::CompletedCall;
 use tollhouse_money::{PaymentId, StoredAnswer};
 use tollhouse_store::{StoreError, Table, schema};
 
@@ -24,11 +24,11 @@ const POLL: Duration = Duration::from_secs(2);
 /// A stored task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(super) struct TaskRecord {
     /// The id of the replica that runs it. Older versions stored another id here; those processes are gone.
     pub(super) holder: String,
     pub(super) payment: Option<PaymentId>,
-    pub(super) state: State,
+    pub(super) state: TaskState,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     /// How long it is kept after its start. Tasks of older versions are kept as long as paid ones.
@@ -38,14 +38,14 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dotted: bool,
 }
-tollhouse_store::json_values!(Record);
+tollhouse_store::json_values!(TaskRecord);
 
-pub(super) const TASKS: Table<String, Record> = schema::TASKS.holding();
+pub(super) const TASKS: Table<String, TaskRecord> = schema::TASKS.holding();
 
 /// The state of a task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum State {
+pub(super) enum TaskState {
     Working,
     /// A result of `tools/call` as sent, including tool errors, of a call that ended without an answer. Older versions
     /// stored all results like this.
@@ -55,7 +55,7 @@ pub(super) enum State {
     /// The answer is not stored with a payment, but in memory of the holder.
     Held,
     /// Like `Held`, but the answer is in a shared store.
-    Answered(Answer),
+    Answered(TaskAnswer),
     /// A JSON-RPC error.
     Failed(JsonObject),
     Cancelled,
@@ -64,7 +64,7 @@ pub(super) enum State {
 /// An answer stored with its task.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct TaskAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     /// In base64.
@@ -73,8 +73,8 @@ pub(super) struct Answer {
     success: bool,
 }
 
-impl Answer {
-    pub(super) fn of(done: &Done) -> Self {
+impl TaskAnswer {
+    pub(super) fn of(done: &CompletedCall) -> Self {
         let StoredAnswer { status, headers, body, receipt_id, .. } = &*done.answer;
         let (headers, receipt_id, body) = (headers.clone(), receipt_id.clone(), STANDARD.encode(body));
         Self { status: *status, headers, body, receipt_id, success: done.success }
@@ -84,16 +84,16 @@ impl Answer {
         self.body.len() + self.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
     }
 
-    /// Restores the answer. Returns `None` if [`Answer::of`] did not write the body.
-    pub(super) fn done(self) -> Option<Done> {
+    /// Restores the answer. Returns `None` if [`TaskAnswer::of`] did not write the body.
+    pub(super) fn done(self) -> Option<CompletedCall> {
         let Self { status, headers, body, receipt_id, success } = self;
         let body = STANDARD.decode(body).ok()?.into();
         let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-        Some(Done { answer: Arc::new(answer), payment: None, success, first: false })
+        Some(CompletedCall { answer: Arc::new(answer), payment: None, success, first: false })
     }
 }
 
-impl Record {
+impl TaskRecord {
     /// Returns the replica that runs it.
     pub(super) fn holder(&self) -> Option<ReplicaId> {
         self.holder.parse().ok()
@@ -109,21 +109,21 @@ impl Record {
     }
 
     /// Returns the form for clients, without the result. `said` is the message of a running task.
-    pub(super) fn told(&self, id: &str, said: String) -> Task {
+    pub(super) fn task_view(&self, id: &str, message: String) -> Task {
         let status = match self.state {
-            State::Working => TaskStatus::Working,
-            State::Completed(_) | State::Paid | State::Held | State::Answered(_) => TaskStatus::Completed,
-            State::Failed(_) => TaskStatus::Failed,
-            State::Cancelled => TaskStatus::Cancelled,
+            TaskState::Working => TaskStatus::Working,
+            TaskState::Completed(_) | TaskState::Paid | TaskState::Held | TaskState::Answered(_) => TaskStatus::Completed,
+            TaskState::Failed(_) => TaskStatus::Failed,
+            TaskState::Cancelled => TaskStatus::Cancelled,
         };
         let task = Task::new(id, status, self.created_at.to_string(), self.updated_at.to_string())
             .with_ttl_ms(self.ttl_ms)
             .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
-        if self.state.is_working() { task.with_status_message(said) } else { task }
+        if self.state.is_working() { task.with_status_message(message) } else { task }
     }
 }
 
-impl State {
+impl TaskState {
     pub(super) fn is_working(&self) -> bool {
         matches!(self, Self::Working)
     }
@@ -140,7 +140,7 @@ impl State {
 }
 
 /// A task as clients get it.
-pub(crate) struct Looked {
+pub(crate) struct TaskView {
     pub(crate) task: GetTaskResult,
     /// The result of the call. `task` then has an empty one.
     result: Option<Box<RawValue>>,
@@ -156,24 +156,24 @@ struct WithResult {
 }
 
 /// The state of a task with its result.
-pub(super) enum End {
+pub(super) enum TaskEnd {
     Working,
     Completed(Box<RawValue>),
     Failed(JsonObject),
     Cancelled,
 }
 
-impl Looked {
-    pub(super) fn of(id: &str, record: &Record, end: End, said: String) -> Self {
-        let mut task = record.told(id, said);
+impl TaskView {
+    pub(super) fn of(id: &str, record: &TaskRecord, end: TaskEnd, message: String) -> Self {
+        let mut task = record.task_view(id, message);
         let (payload, result) = match end {
-            End::Working => (TaskPayload::Working, None),
-            End::Completed(result) => (TaskPayload::Completed { result: JsonObject::new() }, Some(result)),
-            End::Failed(error) => {
+            TaskEnd::Working => (TaskPayload::Working, None),
+            TaskEnd::Completed(result) => (TaskPayload::Completed { result: JsonObject::new() }, Some(result)),
+            TaskEnd::Failed(error) => {
                 task.status = TaskStatus::Failed;
                 (TaskPayload::Failed { error }, None)
             }
-            End::Cancelled => (TaskPayload::Cancelled, None),
+            TaskEnd::Cancelled => (TaskPayload::Cancelled, None),
         };
         Self { task: GetTaskResult::new(DetailedTask::new(task, payload)), result }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use tollhouse_base::{clock::Timestamp, piles::Piles};
-use tollhouse_call::Done;
+use tollhouse_call::CompletedCall;
 use tollhouse_tool::Owner;
 
 /// Bytes that a task counts beyond its answer: its row and its entry here. This also limits the number of tasks.
@@ -19,7 +19,7 @@ pub(super) const EACH_BYTES: usize = 2 << 10;
 
 /// The tool owner and caller of a task.
 #[derive(Debug, Clone)]
-pub(super) struct Whose {
+pub(super) struct TaskOwner {
     /// The owner of the tool.
     pub(super) owner: Owner,
     /// The network of the caller.
@@ -27,26 +27,26 @@ pub(super) struct Whose {
 }
 
 /// The end of a task.
-pub(super) struct Unpaid {
-    pub(super) whose: Whose,
+pub(super) struct UnpaidEnd {
+    pub(super) owner: TaskOwner,
     /// The size of the answer, wherever it is.
     pub(super) bytes: usize,
     /// When it expires.
     pub(super) until: Timestamp,
     /// The answer, if it is in memory.
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<CompletedCall>,
 }
 
 /// The unpaid tasks that this process ran.
 pub(super) struct UnpaidTasks {
-    most: usize,
-    kept: Mutex<Kept>,
+    max: usize,
+    kept: Mutex<UnpaidState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct UnpaidState {
     bytes: usize,
-    tasks: HashMap<String, Unpaid>,
+    tasks: HashMap<String, UnpaidEnd>,
     /// The tasks by owner and address. Ids sort by time.
     piles: Piles<Owner, IpAddr, String>,
     /// When each task expires.
@@ -54,52 +54,52 @@ struct Kept {
 }
 
 impl UnpaidTasks {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, kept: Mutex::default() }
     }
 
     /// Adds the end of a task. Returns the ids of tasks dropped to make room.
-    pub(super) fn put(&self, id: &str, task: Unpaid) -> Vec<String> {
-        let mut kept = self.kept();
-        kept.add(id, task);
-        let mut gone = vec![];
-        while kept.bytes > self.most
-            && let Some(oldest) = kept.piles.oldest_of_most().cloned()
+    pub(super) fn put(&self, id: &str, task: UnpaidEnd) -> Vec<String> {
+        let mut stored = self.state();
+        stored.add(id, task);
+        let mut removed = vec![];
+        while stored.bytes > self.max
+            && let Some(oldest) = stored.piles.oldest_of_most().cloned()
         {
-            kept.remove(&oldest);
-            gone.push(oldest);
+            stored.remove(&oldest);
+            removed.push(oldest);
         }
-        gone
+        removed
     }
 
     /// Returns the answer of a task, if it is in memory.
-    pub(super) fn answer(&self, id: &str) -> Option<Done> {
-        self.kept().tasks.get(id)?.done.clone()
+    pub(super) fn answer(&self, id: &str) -> Option<CompletedCall> {
+        self.state().tasks.get(id)?.done.clone()
     }
 
     /// Removes expired tasks and returns their ids.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
-        let mut kept = self.kept();
-        let mut gone = vec![];
-        while let Some((_, id)) = kept.ends.first().filter(|(until, _)| *until < now) {
+        let mut stored = self.state();
+        let mut removed = vec![];
+        while let Some((_, id)) = stored.ends.first().filter(|(until, _)| *until < now) {
             let id = id.clone();
-            kept.remove(&id);
-            gone.push(id);
+            stored.remove(&id);
+            removed.push(id);
         }
-        gone
+        removed
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn state(&self) -> MutexGuard<'_, UnpaidState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn add(&mut self, id: &str, task: Unpaid) {
+impl UnpaidState {
+    fn add(&mut self, id: &str, task: UnpaidEnd) {
         self.remove(id);
         let bytes = task.weight();
         self.bytes += bytes;
-        self.piles.add(&task.whose.owner, &task.whose.address, id.to_owned(), bytes);
+        self.piles.add(&task.owner.owner, &task.owner.address, id.to_owned(), bytes);
         self.ends.insert((task.until, id.to_owned()));
         self.tasks.insert(id.to_owned(), task);
     }
@@ -108,26 +108,26 @@ impl Kept {
         let Some((id, task)) = self.tasks.remove_entry(id) else { return };
         let bytes = task.weight();
         self.bytes -= bytes;
-        self.piles.remove(&task.whose.owner, &task.whose.address, &id, bytes);
+        self.piles.remove(&task.owner.owner, &task.owner.address, &id, bytes);
         self.ends.remove(&(task.until, id));
     }
 }
 
-impl Unpaid {
+impl UnpaidEnd {
     fn weight(&self) -> usize {
         self.bytes + EACH_BYTES
     }
 }
 
 /// Returns the size of an answer, in bytes.
-pub(super) fn bytes_of(done: &Done) -> usize {
+pub(super) fn bytes_of(done: &CompletedCall) -> usize {
     let headers: usize = done.answer.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     done.answer.body.len() + headers
 }
 
 /// Returns the end of a call in the form kept in memory: the answer without intermediate data.
-pub(super) fn in_memory(done: &Done) -> Done {
-    Done { answer: Arc::clone(&done.answer), payment: None, success: done.success, first: false }
+pub(super) fn in_memory(done: &CompletedCall) -> CompletedCall {
+    CompletedCall { answer: Arc::clone(&done.answer), payment: None, success: done.success, first: false }
 }
 
 #[cfg(test)]
@@ -136,38 +136,38 @@ mod tests {
     use tollhouse_base::id::BuilderId;
 
     const ANSWER: usize = 10_000;
-    const MOST: usize = 20 * (ANSWER + EACH_BYTES);
+    const MAX: usize = 20 * (ANSWER + EACH_BYTES);
 
     fn owner(number: usize) -> Owner {
         Owner::Builder(format!("bld_{number:026}").parse::<BuilderId>().unwrap())
     }
 
     fn put(tasks: &UnpaidTasks, number: usize, of: usize, address: u8) -> Vec<String> {
-        let whose = Whose { owner: owner(of), address: [192, 0, 2, address].into() };
-        tasks.put(&format!("task_{number:06}"), Unpaid { whose, bytes: ANSWER, until: Timestamp(number as u64), done: None })
+        let subject = TaskOwner { owner: owner(of), address: [192, 0, 2, address].into() };
+        tasks.put(&format!("task_{number:06}"), UnpaidEnd { owner: subject, bytes: ANSWER, until: Timestamp(number as u64), done: None })
     }
 
     fn has(tasks: &UnpaidTasks, number: usize) -> bool {
-        tasks.kept().tasks.contains_key(&format!("task_{number:06}"))
+        tasks.state().tasks.contains_key(&format!("task_{number:06}"))
     }
 
     #[test]
     fn bytes_are_bounded_and_the_oldest_go_first() {
-        let tasks = UnpaidTasks::new(MOST);
+        let tasks = UnpaidTasks::new(MAX);
         for number in 0..1_000 {
-            let gone = put(&tasks, number, 1, 1);
-            assert_eq!(gone, if number < 20 { vec![] } else { vec![format!("task_{:06}", number - 20)] });
-            assert!(tasks.kept().bytes <= MOST);
+            let removed = put(&tasks, number, 1, 1);
+            assert_eq!(removed, if number < 20 { vec![] } else { vec![format!("task_{:06}", number - 20)] });
+            assert!(tasks.state().bytes <= MAX);
         }
         assert_eq!(tasks.expire(Timestamp(990)).len(), 10);
         assert_eq!(tasks.expire(Timestamp(2_000)).len(), 10);
-        let kept = tasks.kept();
-        assert!(kept.bytes == 0 && kept.tasks.is_empty() && kept.piles.is_empty() && kept.ends.is_empty());
+        let stored = tasks.state();
+        assert!(stored.bytes == 0 && stored.tasks.is_empty() && stored.piles.is_empty() && stored.ends.is_empty());
     }
 
     #[test]
     fn one_address_at_tools_of_many_owners_pushes_out_its_own() {
-        let tasks = UnpaidTasks::new(MOST);
+        let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 7, 2);
         (1..500).for_each(|number| _ = put(&tasks, number, number, 1));
         assert!(has(&tasks, 0) && has(&tasks, 499) && !has(&tasks, 1));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn one_owner_called_from_many_addresses_pushes_out_its_own() {
-        let tasks = UnpaidTasks::new(MOST);
+        let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 1, 0);
         (1..250).for_each(|number| _ = put(&tasks, number, 2, u8::try_from(number).unwrap()));
         assert!(has(&tasks, 0) && has(&tasks, 249) && !has(&tasks, 1));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn of_those_who_call_one_tool_the_one_with_most_loses_its_own() {
-        let tasks = UnpaidTasks::new(MOST);
+        let tasks = UnpaidTasks::new(MAX);
         put(&tasks, 0, 1, 2);
         (1..500).for_each(|number| _ = put(&tasks, number, 1, 1));
         assert!(has(&tasks, 0) && has(&tasks, 499) && !has(&tasks, 1));

@@ -16,7 +16,7 @@ fn prices() -> Vec<u64> {
 
 #[test]
 fn a_price_is_exact_in_every_asset_that_can_say_it() {
-    for decimals in 6..=MOST_DECIMALS {
+    for decimals in 6..=MAX_DECIMALS {
         let asset = of_decimals(decimals);
         for price in prices() {
             let atomic = asset.atomic(MicroUsd(price));
@@ -35,13 +35,13 @@ fn a_price_is_rounded_up_to_the_next_unit_of_an_asset_that_cannot_say_it() {
             assert!((u128::from(price)..u128::from(price) + unit).contains(&worth), "{price} in {decimals} decimals");
         }
     }
-    let told = |decimals, price| of_decimals(decimals).atomic(MicroUsd(price));
-    assert_eq!([told(2, 10_000), told(2, 10_001), told(2, 1), told(0, 1)], [1, 2, 1, 1]);
-    assert_eq!([told(6, 10_000), told(18, 10_000)], [10_000, 10_000_000_000_000_000]);
+    let describe = |decimals, price| of_decimals(decimals).atomic(MicroUsd(price));
+    assert_eq!([describe(2, 10_000), describe(2, 10_001), describe(2, 1), describe(0, 1)], [1, 2, 1, 1]);
+    assert_eq!([describe(6, 10_000), describe(18, 10_000)], [10_000, 10_000_000_000_000_000]);
 }
 
 #[test]
-fn units_are_worth_what_they_are_down_to_a_micro_dollar_and_too_many_to_count_nothing_that_is_told() {
+fn units_convert_to_micro_dollars_and_overflow_is_none() {
     assert_eq!(of_decimals(6).worth(u128::from(u64::MAX) + 1), None);
     assert_eq!(of_decimals(2).worth(u128::MAX), None);
     assert_eq!(of_decimals(18).worth(u128::MAX), None);
@@ -51,14 +51,14 @@ fn units_are_worth_what_they_are_down_to_a_micro_dollar_and_too_many_to_count_no
 
 #[test]
 fn every_token_has_the_form_of_its_network_and_a_name_of_its_own_there() {
-    for (place, asset) in Asset::all().iter().enumerate() {
-        assert!(asset.decimals <= MOST_DECIMALS, "{asset:?}: a price in it may not fit into 128 bits");
+    for (position, asset) in Asset::all().iter().enumerate() {
+        assert!(asset.decimals <= MAX_DECIMALS, "{asset:?}: a price in it may not fit into 128 bits");
         assert_eq!(asset.network.checked_address(asset.address).as_deref(), Some(asset.address), "{asset:?}");
         assert_eq!(asset.name.is_empty(), asset.network.chain_id().is_none(), "{asset:?}");
         for name in [asset.address, asset.symbol] {
             assert_eq!(Asset::named(asset.network, name), Some(asset));
         }
-        let twins = ASSETS[..place].iter().filter(|other| other.network == asset.network);
+        let twins = ASSETS[..position].iter().filter(|other| other.network == asset.network);
         assert!(twins.clone().all(|other| other.symbol != asset.symbol && other.address != asset.address), "{asset:?}");
     }
     assert_eq!(Asset::all().len(), ASSETS.len());

@@ -11,12 +11,12 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     budgets::Budgets,
-    line::{LINES, Line},
     number::BALANCE,
+    row::{CreditRow, LINES},
 };
 
-pub(crate) const CREDITS: Table<CreditId, Holder> = schema::CREDITS.holding();
-tollhouse_store::json_values!(Holder);
+pub(crate) const CREDITS: Table<CreditId, StoredCredit> = schema::CREDITS.holding();
+tollhouse_store::json_values!(StoredCredit);
 
 /// A prepaid balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +26,13 @@ pub struct Credit {
     pub balance: MicroUsd,
     /// The credit's record.
     #[serde(flatten)]
-    pub holder: Holder,
+    pub holder: StoredCredit,
 }
 
 /// A credit as it is stored. The balance is separate, so payments do not change this record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Holder {
+pub struct StoredCredit {
     /// Its id, which is never reused.
     pub id: CreditId,
     /// A label that only admins see.
@@ -41,7 +41,7 @@ pub struct Holder {
     pub created_at: Timestamp,
     /// Set while the credit is revoked. It then pays for nothing, and its balance is kept here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked: Option<Revoked>,
+    pub revoked: Option<Revocation>,
     /// Its spending limits.
     #[serde(default)]
     pub budgets: Budgets,
@@ -53,7 +53,7 @@ pub struct Holder {
 
 /// Time of a revocation, and the amount to return when the credit is restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revoked {
+pub struct Revocation {
     /// When it was revoked.
     pub since: Timestamp,
     /// The amount that was taken.
@@ -65,9 +65,9 @@ pub struct Revoked {
 }
 
 impl Deref for Credit {
-    type Target = Holder;
+    type Target = StoredCredit;
 
-    fn deref(&self) -> &Holder {
+    fn deref(&self) -> &StoredCredit {
         &self.holder
     }
 }
@@ -88,7 +88,7 @@ impl Credit {
     }
 }
 
-impl Holder {
+impl StoredCredit {
     /// Adds the current balance.
     pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
         let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
@@ -97,9 +97,9 @@ impl Holder {
 }
 
 /// Returns the balance of a row, or zero if there is none. No balance is negative.
-pub(super) fn balance(line: Option<Line>) -> MicroUsd {
+pub(super) fn balance(line: Option<CreditRow>) -> MicroUsd {
     match line {
-        Some(Line::Balance(sum)) => MicroUsd(u64::try_from(sum).unwrap_or(0)),
-        Some(Line::Movement(_)) | None => MicroUsd::ZERO,
+        Some(CreditRow::Balance(sum)) => MicroUsd(u64::try_from(sum).unwrap_or(0)),
+        Some(CreditRow::Movement(_)) | None => MicroUsd::ZERO,
     }
 }

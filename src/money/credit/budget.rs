@@ -5,12 +5,12 @@
 
 use serde_json::{Value, json};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
-use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema, update};
+use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, schema, update};
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     Credits,
-    balance::{CREDITS, Credit, Holder},
+    balance::{CREDITS, Credit, StoredCredit},
     budgets::{Budget, BudgetKind, OverBudget, SetBy},
     error::CreditError,
 };
@@ -21,27 +21,27 @@ const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();
 const ALL_TOOLS: &str = "";
 
 /// Days for which the sums are kept.
-const KEPT_DAYS: u32 = 7;
+const RETAINED_DAYS: u32 = 7;
 
 /// Maximum number of tools listed for a day.
-const TOLD_TOOLS: usize = 1_000;
+const MAX_LISTED_TOOLS: usize = 1_000;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Amount that a call is about to spend, and when.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spending<'a> {
+pub(super) struct PlannedSpend<'a> {
     pub(super) id: &'a CreditId,
     pub(super) slug: &'a Slug,
     pub(super) price: MicroUsd,
     pub(super) at: Timestamp,
 }
 
-impl Spending<'_> {
+impl PlannedSpend<'_> {
     /// Returns the additions to the sums of its day and its tool, in this order, which must stay within the budget.
     pub(super) fn added(self, budget: &Budget) -> Batch {
         let (day, by) = (day(self.at), i128::from(self.price.0));
-        let within = |limit: Option<MicroUsd>| Limit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));
+        let within = |limit: Option<MicroUsd>| SumLimit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));
         let mut batch = Batch::new();
         batch.add(&DAYS, &(day, self.id.clone(), ALL_TOOLS.to_owned()), by, within(budget.per_day_usd)).add(
             &DAYS,
@@ -53,16 +53,16 @@ impl Spending<'_> {
     }
 
     /// Reads the sums of its day, as far as the budget limits them.
-    pub(super) async fn spent(self, store: &dyn Store, budget: &Budget) -> Result<Spent, StoreError> {
+    pub(super) async fn spent(self, store: &dyn Store, budget: &Budget) -> Result<DaySpend, StoreError> {
         let of = async |limit: Option<MicroUsd>, tool: &str| match limit {
             Some(_) => spent(store, &(day(self.at), self.id.clone(), tool.to_owned())).await,
             None => Ok(0),
         };
-        Ok(Spent { all: of(budget.per_day_usd, ALL_TOOLS).await?, tool: of(budget.per_tool_usd, self.slug.as_str()).await? })
+        Ok(DaySpend { all: of(budget.per_day_usd, ALL_TOOLS).await?, tool: of(budget.per_tool_usd, self.slug.as_str()).await? })
     }
 
     /// Fails if it exceeds the budget, given the sums so far.
-    pub(super) fn check(self, budget: &Budget, spent: &Spent) -> Result<(), OverBudget> {
+    pub(super) fn check(self, budget: &Budget, spent: &DaySpend) -> Result<(), OverBudget> {
         let limits = [
             (BudgetKind::PerCall, budget.per_call_usd, 0),
             (BudgetKind::PerDay, budget.per_day_usd, spent.all),
@@ -82,12 +82,12 @@ impl Spending<'_> {
 
 /// Micro-dollars spent in a day: for all tools, and for one.
 #[derive(Debug)]
-pub(super) struct Spent {
+pub(super) struct DaySpend {
     all: u64,
     tool: u64,
 }
 
-impl Spent {
+impl DaySpend {
     /// Adds the amounts that calls in flight hold.
     pub(super) fn with(self, all: u64, tool: u64) -> Self {
         Self { all: self.all.saturating_add(all), tool: self.tool.saturating_add(tool) }
@@ -103,7 +103,7 @@ impl Credits {
     pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
-            let mut holder: Holder = row.value.clone();
+            let mut holder: StoredCredit = row.value.clone();
             let revision = &mut holder.budgets.revision;
             if onto.is_some_and(|onto| onto != *revision) {
                 return Err(CreditError::Changed(*revision));
@@ -129,17 +129,17 @@ impl Credits {
         let rows = DAYS.rows();
         let range = rows.under(&(day(now), credit.id.clone()));
         let (mut spent, mut by_tool) = (0, vec![]);
-        for row in rows.page(&*self.store, &range, TOLD_TOOLS + 1, Direction::Forward).await? {
+        for row in rows.page(&*self.store, &range, MAX_LISTED_TOOLS + 1, Direction::Forward).await? {
             let sum = u64::try_from(row.value.0).unwrap_or(0);
             if row.key.2 == ALL_TOOLS {
                 spent = sum;
             } else {
-                by_tool.push(json!({ "slug": row.key.2, "spentUsd": MicroUsd(sum), "leftUsd": left(budget.per_tool_usd, sum) }));
+                by_tool.push(json!({ "slug": row.key.2, "spentUsd": MicroUsd(sum), "leftUsd": remaining(budget.per_tool_usd, sum) }));
             }
         }
         Ok(json!({
             "spentUsd": MicroUsd(spent),
-            "leftUsd": left(budget.per_day_usd, spent),
+            "leftUsd": remaining(budget.per_day_usd, spent),
             "byTool": by_tool,
             "alert": budget.alert_at_usd.is_some_and(|at| spent >= at.0),
             "resetsAt": next_day(now),
@@ -153,8 +153,8 @@ impl Credits {
     /// Errors of the store. The next run deletes the rest.
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
-        let gone = rows.all().before(&day(self.clock.now()).saturating_sub(KEPT_DAYS));
-        rows.expire(&*self.store, &gone).await
+        let removed = rows.all().before(&day(self.clock.now()).saturating_sub(RETAINED_DAYS));
+        rows.expire(&*self.store, &removed).await
     }
 }
 
@@ -163,7 +163,7 @@ async fn spent(store: &dyn Store, key: &(u32, CreditId, String)) -> Result<u64, 
 }
 
 /// Returns the rest of a limit, or `None` if there is no limit.
-fn left(limit: Option<MicroUsd>, spent: u64) -> Option<MicroUsd> {
+fn remaining(limit: Option<MicroUsd>, spent: u64) -> Option<MicroUsd> {
     limit.map(|limit| MicroUsd(limit.0.saturating_sub(spent)))
 }
 

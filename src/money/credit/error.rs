@@ -1,13 +1,13 @@
 //! Errors of developer credits.
 
 use tollhouse_store::StoreError;
-use tollhouse_tool::{MicroUsd, texts};
+use tollhouse_tool::{MicroUsd, public_texts};
 
 /// Maximum length of a label, in characters.
-pub(super) const MAX_LABEL: usize = texts::MAX_CREDIT_LABEL;
+pub(super) const MAX_LABEL: usize = public_texts::MAX_CREDIT_LABEL;
 
 /// Maximum length of an admin's reason, in characters.
-pub(super) const MAX_REASON: usize = texts::MAX_DECISION_REASON;
+pub(super) const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
 
 /// Why a credit was not created, found or changed.
 #[derive(Debug, Clone, thiserror::Error)]

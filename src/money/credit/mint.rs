@@ -8,23 +8,23 @@ use tollhouse_tool::MicroUsd;
 
 use super::{
     Credits, PREFIX,
-    balance::{CREDITS, Credit, Holder},
+    balance::{CREDITS, Credit, StoredCredit},
     budgets::Budgets,
     error::{CreditError, MAX_LABEL},
-    line::{Movement, MovementKind},
     number,
+    row::{Movement, MovementKind},
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
-    offered::checked_key,
+    payment_offer::checked_key,
 };
 
-const MINTINGS: Table<String, Done> = schema::MINTINGS.holding();
-tollhouse_store::json_values!(Done);
+const MINTINGS: Table<String, MintRow> = schema::MINTINGS.holding();
+tollhouse_store::json_values!(MintRow);
 
 /// A newly created credit.
 #[derive(Debug)]
-pub struct Minted {
+pub struct MintedCredit {
     /// The token, shown once. `None` if the credit was created before with the same key.
     pub token: Option<String>,
     /// The credit with its current balance.
@@ -33,12 +33,12 @@ pub struct Minted {
 
 /// Idempotency key of a minting or a refund.
 #[derive(Debug, Clone)]
-pub struct Once {
+pub struct IdempotencyKey {
     pub(crate) key: String,
     pub(crate) request: String,
 }
 
-impl Once {
+impl IdempotencyKey {
     /// Constructs it from the client's `key` and the hash of its `request`.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Once {
 
 /// The result of a minting, stored by its idempotency key. It is kept as long as the movement that it made.
 #[derive(Debug, Serialize, Deserialize)]
-struct Done {
+struct MintRow {
     request: String,
     /// The credit at that time.
     credit: Credit,
@@ -63,7 +63,7 @@ impl Credits {
     /// # Errors
     ///
     /// A zero amount, a label that is too long, a key that was used for another request, or errors of the store.
-    pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&Once>) -> Result<Minted, CreditError> {
+    pub async fn mint(&self, amount: MicroUsd, label: &str, once: Option<&IdempotencyKey>) -> Result<MintedCredit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
         }
@@ -71,13 +71,13 @@ impl Credits {
             return Err(CreditError::Label);
         }
         if let Some(credit) = self.done(once).await? {
-            return Ok(Minted { token: None, credit });
+            return Ok(MintedCredit { token: None, credit });
         }
         let secret = credential::random_secret().map_err(|error| CreditError::Random(error.to_string()))?;
         let id = CreditId::generate();
         let token = credential::token(PREFIX, id.as_str(), &secret);
         let now = self.clock.now();
-        let holder = Holder {
+        let holder = StoredCredit {
             id: id.clone(),
             label: label.to_owned(),
             created_at: now,
@@ -89,17 +89,17 @@ impl Credits {
         let mut batch = self.minted(&id, amount);
         batch.insert(&CREDITS, &id, &holder);
         let credit = Credit { balance: amount, holder };
-        if let Some(Once { key, request }) = once {
-            batch.insert(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
+        if let Some(IdempotencyKey { key, request }) = once {
+            batch.insert(&MINTINGS, key, &MintRow { request: request.clone(), credit: credit.clone() });
         }
         match batch.commit(&*self.store, Durability::Durable).await {
             Ok(_) => {
                 tracing::info!(credit.id = %credit.id, "a credit was minted");
-                Ok(Minted { token: Some(token), credit })
+                Ok(MintedCredit { token: Some(token), credit })
             }
             // A concurrent request with the same key was faster.
             Err(StoreError::Conflict) => {
-                self.done(once).await?.map(|credit| Minted { token: None, credit }).ok_or(StoreError::Conflict.into())
+                self.done(once).await?.map(|credit| MintedCredit { token: None, credit }).ok_or(StoreError::Conflict.into())
             }
             Err(error) => Err(error.into()),
         }
@@ -111,12 +111,12 @@ impl Credits {
     ///
     /// A zero amount, an unknown id, a revoked credit, a balance that would be too large, a key that was used for
     /// another request, or errors of the store.
-    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&Once>) -> Result<Credit, CreditError> {
+    pub async fn top_up(&self, id: &CreditId, amount: MicroUsd, once: Option<&IdempotencyKey>) -> Result<Credit, CreditError> {
         if amount.is_zero() {
             return Err(CreditError::Nothing);
         }
         let topping = update(&*self.store, Durability::Durable, |mut tx| async move {
-            if let Some(Once { key, request }) = once
+            if let Some(IdempotencyKey { key, request }) = once
                 && let Some(done) = tx.get(&MINTINGS, key).await?
             {
                 let answer = if done.request == *request { done.credit } else { return Err(CreditError::Reused) };
@@ -130,8 +130,8 @@ impl Credits {
             let balance = before.balance.0.checked_add(amount.0).map(MicroUsd).filter(|balance| *balance <= MicroUsd::MAX);
             let credit = Credit { balance: balance.ok_or(CreditError::TooMuch)?, ..before };
             tx.append(self.minted(id, amount));
-            if let Some(Once { key, request }) = once {
-                tx.put(&MINTINGS, key, &Done { request: request.clone(), credit: credit.clone() });
+            if let Some(IdempotencyKey { key, request }) = once {
+                tx.put(&MINTINGS, key, &MintRow { request: request.clone(), credit: credit.clone() });
             }
             tx.answer((credit, true))
         });
@@ -155,7 +155,7 @@ impl Credits {
     }
 
     /// Returns the result stored for the key.
-    async fn done(&self, once: Option<&Once>) -> Result<Option<Credit>, CreditError> {
+    async fn done(&self, once: Option<&IdempotencyKey>) -> Result<Option<Credit>, CreditError> {
         let Some(once) = once else { return Ok(None) };
         let Some(done) = MINTINGS.get(&*self.store, &once.key).await? else { return Ok(None) };
         if done.request == once.request { Ok(Some(done.credit)) } else { Err(CreditError::Reused) }

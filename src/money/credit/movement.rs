@@ -9,13 +9,13 @@ use tollhouse_tool::UsdChange;
 
 use super::{
     Credits,
-    line::{LINES, Line, Movement},
     number::BALANCE,
+    row::{CreditRow, LINES, Movement},
 };
 
 /// A movement with the balance after it. The balance is not stored with it, because it is not known before the commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Moved {
+pub struct MovementView {
     /// The movement.
     #[serde(flatten)]
     pub movement: Movement,
@@ -26,16 +26,16 @@ pub struct Moved {
 
 /// A page of movements, newest first.
 #[derive(Debug)]
-pub struct Movements {
+pub struct MovementPage {
     /// The movements, up to the limit.
-    pub movements: Vec<Moved>,
+    pub movements: Vec<MovementView>,
     /// The position of the next page, if there are older movements.
-    pub next: Option<MovementPlace>,
+    pub next: Option<MovementPosition>,
 }
 
 /// A position in the list of a credit's movements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MovementPlace {
+pub struct MovementPosition {
     /// Number of the last movement that was read.
     before: u64,
     /// The balance before that movement.
@@ -48,37 +48,37 @@ impl Credits {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn movements(&self, id: &CreditId, place: Option<MovementPlace>, limit: usize) -> Result<Movements, StoreError> {
+    pub async fn movements(&self, id: &CreditId, position: Option<MovementPosition>, limit: usize) -> Result<MovementPage, StoreError> {
         // The first page reads the balance in the same scan, and so from the same snapshot.
-        let (range, rows) = match place {
-            Some(place) => (LINES.under(id).before(&(id.clone(), place.before)), limit + 1),
+        let (range, rows) = match position {
+            Some(position) => (LINES.under(id).before(&(id.clone(), position.before)), limit + 1),
             None => (LINES.under(id), limit + 2),
         };
-        let mut balance = place.map_or(0, |place| place.balance);
+        let mut balance = position.map_or(0, |position| position.balance);
         let (mut movements, mut last, mut next) = (Vec::with_capacity(limit), BALANCE, None);
         for row in LINES.page(&*self.store, &range, rows, Direction::Backward).await? {
             match row.value {
-                Line::Balance(sum) => balance = sum,
-                Line::Movement(movement) if movements.len() < limit => {
+                CreditRow::Balance(sum) => balance = sum,
+                CreditRow::Movement(movement) if movements.len() < limit => {
                     let change = movement.change();
-                    movements.push(Moved { movement, balance: UsdChange::of(balance) });
+                    movements.push(MovementView { movement, balance: UsdChange::of(balance) });
                     balance -= change;
                     last = row.key.1;
                 }
-                Line::Movement(_) => next = Some(MovementPlace { before: last, balance }),
+                CreditRow::Movement(_) => next = Some(MovementPosition { before: last, balance }),
             }
         }
-        Ok(Movements { movements, next })
+        Ok(MovementPage { movements, next })
     }
 }
 
-impl fmt::Display for MovementPlace {
+impl fmt::Display for MovementPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.before, self.balance)
     }
 }
 
-impl FromStr for MovementPlace {
+impl FromStr for MovementPosition {
     type Err = ParseIntError;
 
     fn from_str(text: &str) -> Result<Self, ParseIntError> {

@@ -12,14 +12,14 @@ use tollhouse_tool::{MicroUsd, Slug};
 use super::{
     Credits,
     balance::{CREDITS, Credit},
-    budget::Spending,
-    line::{Movement, MovementKind},
+    budget::PlannedSpend,
     number,
+    row::{Movement, MovementKind},
 };
 use crate::Refusal;
 
 /// An amount of a credit that is reserved for a call in flight. Dropping it releases the amount.
-pub(crate) struct Hold {
+pub(crate) struct CreditHold {
     credits: Arc<Credits>,
     pub(crate) id: CreditId,
     pub(crate) amount: MicroUsd,
@@ -30,9 +30,9 @@ pub(crate) struct Hold {
 impl Credits {
     /// Reserves `amount` for a call of `slug` if the budgets and the balance suffice for it and all other reservations.
     /// Of concurrent calls, no more are admitted than can be paid.
-    pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<Hold, Refusal> {
+    pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<CreditHold, Refusal> {
         let budget = credit.budgets.in_force();
-        let spending = Spending { id: &credit.id, slug, price: amount, at: self.clock.now() };
+        let spending = PlannedSpend { id: &credit.id, slug, price: amount, at: self.clock.now() };
         let spent = spending.spent(&*self.store, &budget).await?;
         let (all, tool) = ((credit.id.clone(), None), (credit.id.clone(), Some(slug.clone())));
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,19 +45,19 @@ impl Credits {
         // It cannot overflow: it is at most the sum of all tools, which was checked.
         held.insert(tool, by_tool + amount.0);
         drop(held);
-        Ok(Hold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
+        Ok(CreditHold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
     }
 
     /// Adds the debit of the reserved amount to `tx`, whose posting takes it from the balance. Returns false if the
     /// credit no longer pays. Only commits that change the credit's record conflict with it.
-    pub(crate) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
+    pub(crate) async fn debit(&self, tx: &mut Tx<'_>, hold: &CreditHold, receipt_id: &str) -> Result<bool, StoreError> {
         let Some(holder) = tx.get(&CREDITS, &hold.id).await? else { return Ok(false) };
         let budget = holder.budgets.in_force();
         if holder.revoked.is_some() || budget.frozen || budget.per_call_usd.is_some_and(|limit| hold.amount > limit) {
             return Ok(false);
         }
         let at = self.clock.now();
-        let spending = Spending { id: &hold.id, slug: &hold.slug, price: hold.amount, at };
+        let spending = PlannedSpend { id: &hold.id, slug: &hold.slug, price: hold.amount, at };
         tx.append(spending.added(&budget));
         let (receipt_id, slug) = (Some(receipt_id.to_owned()), Some(hold.slug.clone()));
         let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Debit, hold.amount) };
@@ -66,15 +66,15 @@ impl Credits {
     }
 }
 
-impl Hold {
+impl CreditHold {
     /// Reduces the reservation to `amount`, the actual price of the call, if that is lower.
-    pub(crate) fn narrow(&mut self, amount: MicroUsd) {
+    pub(crate) fn shrink(&mut self, amount: MicroUsd) {
         let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
-        self.give_back(less);
+        self.release(less);
         self.amount = amount;
     }
 
-    fn give_back(&self, amount: u64) {
+    fn release(&self, amount: u64) {
         let mut held = self.credits.held.lock().unwrap_or_else(PoisonError::into_inner);
         for tool in [None, Some(self.slug.clone())] {
             if let Entry::Occupied(mut own) = held.entry((self.id.clone(), tool)) {
@@ -87,8 +87,8 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for CreditHold {
     fn drop(&mut self) {
-        self.give_back(self.amount.0);
+        self.release(self.amount.0);
     }
 }

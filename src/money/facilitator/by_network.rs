@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Facilitator, SettleOutcome, Verdict, view::ChainView};
-use crate::{Begun, Network, Payment, network::NETWORKS};
+use super::{Facilitator, SettleOutcome, VerifyResult, chain_view::ChainView};
+use crate::{Network, OfferedX402, StartedSettlement, network::NETWORKS};
 
 /// The facilitators, one per network.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl Facilitators {
     /// Returns the facilitator of a network. If there is none, returns one that admits nothing and leaves settlements
     /// open.
     pub(crate) fn of(&self, network: &Network) -> &dyn Facilitator {
-        self.0.iter().find(|(known, _)| *known == network).map_or(&Nobody, |(_, facilitator)| &**facilitator)
+        self.0.iter().find(|(known, _)| *known == network).map_or(&NoFacilitator, |(_, facilitator)| &**facilitator)
     }
 
     /// Returns the networks whose chain can be read.
@@ -59,35 +59,35 @@ impl Facilitators {
     /// Returns the status of each facilitator by network.
     #[must_use]
     pub fn statuses(&self) -> Value {
-        let told = self.0.iter().map(|(network, facilitator)| {
+        let reported = self.0.iter().map(|(network, facilitator)| {
             (network.caip2.to_owned(), json!({ "facilitator": facilitator.name(), "status": facilitator.status() }))
         });
-        Value::Object(told.collect())
+        Value::Object(reported.collect())
     }
 }
 
 /// The facilitator of a network that the settings no longer name.
-struct Nobody;
+struct NoFacilitator;
 
-impl Nobody {
+impl NoFacilitator {
     const WHY: &str = "no facilitator is set for its network: it stays open until one is";
 }
 
 #[async_trait]
-impl Facilitator for Nobody {
-    async fn verify(&self, _payment: &Payment) -> Verdict {
-        Verdict::Unavailable(Self::WHY.to_owned())
+impl Facilitator for NoFacilitator {
+    async fn verify(&self, _payment: &OfferedX402) -> VerifyResult {
+        VerifyResult::Unavailable(Self::WHY.to_owned())
     }
 
-    async fn settle(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+    async fn settle(&self, _payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
         SettleOutcome::Unsent(Self::WHY.to_owned())
     }
 
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        self.look_up(payment, begun).await
+    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.look_up(payment, started).await
     }
 
-    async fn look_up(&self, _payment: &Payment, _begun: &Begun) -> SettleOutcome {
+    async fn look_up(&self, _payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
         SettleOutcome::Unknown(Self::WHY.to_owned())
     }
 

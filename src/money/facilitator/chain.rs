@@ -1,8 +1,8 @@
 //! Reads from the chain how a payment ended.
 
 pub(crate) mod events;
-pub(crate) mod judge;
 pub(crate) mod node;
+pub(crate) mod nonce_use;
 mod permit;
 mod proof;
 mod reader;

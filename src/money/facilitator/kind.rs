@@ -2,7 +2,7 @@
 
 pub(crate) mod evm;
 pub(crate) mod ledger;
-mod reach;
+mod reachability;
 pub(crate) mod remote;
 pub(crate) mod simulated;
 
@@ -14,12 +14,12 @@ use tollhouse_base::clock::Clock;
 use tollhouse_store::Store;
 
 use self::{
-    evm::{EvmFacilitator, Patience},
+    evm::{EvmFacilitator, TxTimeouts},
     ledger::Ledger,
     remote::HttpFacilitator,
     simulated::SimulatedFacilitator,
 };
-pub use self::{reach::Reached, remote::FacilitatorAccess};
+pub use self::{reachability::ReachReport, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
 use crate::{Asset, ConfigError, Family, Network};
 
@@ -44,7 +44,7 @@ impl fmt::Display for FacilitatorKind {
 }
 
 /// The facilitator of a network, as configured.
-pub struct Site<'a> {
+pub struct FacilitatorSite<'a> {
     /// The network.
     pub network: &'static Network,
     /// The kind of facilitator.
@@ -60,9 +60,9 @@ pub struct Site<'a> {
 }
 
 /// The dependencies for constructing facilitators.
-pub struct Means<'a> {
+pub struct FacilitatorParts<'a> {
     /// One site per network, in the order of the settings.
-    pub sites: &'a [Site<'a>],
+    pub sites: &'a [FacilitatorSite<'a>],
     /// The default token.
     pub asset: &'static Asset,
     /// Private key that pays the gas of our own transactions: 32 bytes in hex.
@@ -79,16 +79,16 @@ impl Facilitators {
     /// # Errors
     ///
     /// An invalid URL or key.
-    pub fn start(with: &Means<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
-        let plays = with.sites.iter().any(|site| site.kind.plays());
+    pub fn start(with: &FacilitatorParts<'_>) -> Result<(Self, Option<Arc<Ledger>>), ConfigError> {
+        let plays = with.sites.iter().any(|site| site.kind.is_simulated());
         let ledger = plays.then(|| Arc::new(Ledger::new(Arc::clone(with.store), with.asset)));
         let started = with.sites.iter().map(|site| Ok((site.network, site.start(with, ledger.as_ref())?)));
         Ok((started.collect::<Result<_, ConfigError>>()?, ledger))
     }
 }
 
-impl Site<'_> {
-    fn start(&self, with: &Means<'_>, ledger: Option<&Arc<Ledger>>) -> Result<Arc<dyn Facilitator>, ConfigError> {
+impl FacilitatorSite<'_> {
+    fn start(&self, with: &FacilitatorParts<'_>, ledger: Option<&Arc<Ledger>>) -> Result<Arc<dyn Facilitator>, ConfigError> {
         let clock = with.clock.clone();
         Ok(match (self.kind, ledger) {
             (FacilitatorKind::Simulated, Some(ledger)) => Arc::new(SimulatedFacilitator::new(Arc::clone(ledger), clock)),
@@ -99,7 +99,7 @@ impl Site<'_> {
             }
             (FacilitatorKind::Evm, _) => {
                 let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network, self.confirmations)?;
-                Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.store, clock, Patience::default())?)
+                Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.store, clock, TxTimeouts::default())?)
             }
         })
     }
@@ -126,7 +126,7 @@ impl Site<'_> {
 impl FacilitatorKind {
     /// Returns whether it moves play money. Then no payout address is required, and the host is not for public use.
     #[must_use]
-    pub fn plays(self) -> bool {
+    pub fn is_simulated(self) -> bool {
         match self {
             Self::Simulated => true,
             Self::Http | Self::Evm => false,
@@ -135,7 +135,7 @@ impl FacilitatorKind {
 
     /// Returns whether it is remote and needs a URL.
     #[must_use]
-    pub fn elsewhere(self) -> bool {
+    pub fn is_remote(self) -> bool {
         match self {
             Self::Http => true,
             Self::Simulated | Self::Evm => false,
@@ -144,7 +144,7 @@ impl FacilitatorKind {
 
     /// Returns whether it sends its own transactions, which needs a node and a key.
     #[must_use]
-    pub fn sends(self) -> bool {
+    pub fn sends_transactions(self) -> bool {
         match self {
             Self::Evm => true,
             Self::Simulated | Self::Http => false,
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn each_kind_says_its_name_and_what_it_needs() {
-        let told = |kind: FacilitatorKind| (kind.to_string(), kind.plays(), kind.elsewhere(), kind.sends());
+        let describe = |kind: FacilitatorKind| (kind.to_string(), kind.is_simulated(), kind.is_remote(), kind.sends_transactions());
         let of = |name: &str, plays, elsewhere, sends| (name.to_owned(), plays, elsewhere, sends);
-        assert_eq!(told(FacilitatorKind::Simulated), of("simulated", true, false, false));
-        assert_eq!(told(FacilitatorKind::Http), of("http", false, true, false));
-        assert_eq!(told(FacilitatorKind::Evm), of("evm", false, false, true));
+        assert_eq!(describe(FacilitatorKind::Simulated), of("simulated", true, false, false));
+        assert_eq!(describe(FacilitatorKind::Http), of("http", false, true, false));
+        assert_eq!(describe(FacilitatorKind::Evm), of("evm", false, false, true));
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
-use tollhouse_store::{Batch, Counter, Limit, Store, StoreError, schema};
+use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
 use crate::{
-    credit::{line::LINES, number::BALANCE},
+    credit::{number::BALANCE, row::LINES},
     settlement::Settlement,
 };
 
@@ -19,13 +19,13 @@ pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
 pub(crate) const CREDITS_TOGETHER: &str = "credits";
 
 /// No limit: the account may be negative by any amount.
-const NONE: Limit = Limit::Floor(i128::MIN);
+const NONE: SumLimit = SumLimit::Floor(i128::MIN);
 
 /// Returns the limit of a credit's balance: it cannot become negative or too large to represent exactly.
-const fn of_credit(by: i128) -> Limit {
+const fn of_credit(by: i128) -> SumLimit {
     match by {
-        ..0 => Limit::Floor(0),
-        0.. => Limit::Ceiling(MicroUsd::MAX.0 as i128),
+        ..0 => SumLimit::Floor(0),
+        0.. => SumLimit::Ceiling(MicroUsd::MAX.0 as i128),
     }
 }
 

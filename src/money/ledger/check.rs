@@ -5,16 +5,16 @@
 
 mod credits;
 mod earned;
-mod found;
-mod kept;
+mod immutable_rows;
+mod report;
 mod sales;
 
 use std::collections::BTreeMap;
 
-pub use self::found::{Found, Wrong};
+pub use self::report::{LedgerMismatch, LedgerReport};
 
 use tollhouse_base::{clock::Timestamp, id::CreditId};
-use tollhouse_store::{Row, Store, StoreError, Written};
+use tollhouse_store::{Row, Store, StoreError, WrittenRow};
 
 use super::{
     account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars, Unit},
@@ -31,7 +31,7 @@ const PAGE: usize = 1_000;
 /// # Errors
 ///
 /// Errors of the store. An unreadable row is reported as an inconsistency.
-pub async fn check(store: &dyn Store) -> Result<Found, StoreError> {
+pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
     let mut check = Check::new(store).await?;
     check.all().await?;
     Ok(check.found())
@@ -44,7 +44,7 @@ pub struct Check<'a> {
     opened: Timestamp,
     /// The sums of the postings per account.
     sums: BTreeMap<String, (Unit, i128)>,
-    found: Found,
+    found: LedgerReport,
 }
 
 impl std::fmt::Debug for Check<'_> {
@@ -61,7 +61,7 @@ impl<'a> Check<'a> {
     /// Errors of the store.
     pub async fn new(store: &'a dyn Store) -> Result<Self, StoreError> {
         let opened = OPENED.get(store, &()).await?.map_or(Timestamp(0), |opened| opened.at);
-        Ok(Self { store, opened, sums: BTreeMap::new(), found: Found::default() })
+        Ok(Self { store, opened, sums: BTreeMap::new(), found: LedgerReport::default() })
     }
 
     /// Compares archived versions of immutable rows with the store.
@@ -69,7 +69,7 @@ impl<'a> Check<'a> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn archived(&mut self, rows: &[Written]) -> Result<(), StoreError> {
+    pub async fn archived(&mut self, rows: &[WrittenRow]) -> Result<(), StoreError> {
         for row in rows {
             self.still_there(row).await?;
         }
@@ -98,11 +98,12 @@ impl<'a> Check<'a> {
         while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
-                let mut why = format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
+                let mut reason =
+                    format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
                 if let Some(lost) = settlement.lost {
-                    why = format!("{why}, and its money is lost: {lost}");
+                    reason = format!("{reason}, and its money is lost: {lost}");
                 }
-                self.found.wrong(format!("receipt {receipt}"), why);
+                self.found.wrong(format!("receipt {receipt}"), reason);
             }
         }
         Ok(())
@@ -110,7 +111,7 @@ impl<'a> Check<'a> {
 
     /// Returns the result.
     #[must_use]
-    pub fn found(self) -> Found {
+    pub fn found(self) -> LedgerReport {
         self.found
     }
 

@@ -8,7 +8,7 @@ use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::BuilderId,
 };
-use tollhouse_store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema};
+use tollhouse_store::{Batch, Direction, Durability, Row, Store, StoreError, Table, TerminatedText, schema};
 use tollhouse_tool::MicroUsd;
 
 use super::{
@@ -17,19 +17,19 @@ use super::{
 };
 use crate::{
     credit::balance::CREDITS,
-    payout::{PAYOUTS, Status},
+    payout::{PAYOUTS, PayoutStatus},
     sale::UNPAID,
 };
 
-pub(crate) const OPENED: Table<(), Opened> = schema::LEDGER_OPENED.holding();
-tollhouse_store::json_values!(Opened);
+pub(crate) const OPENED: Table<(), LedgerStart> = schema::LEDGER_OPENED.holding();
+tollhouse_store::json_values!(LedgerStart);
 
 /// Number of rows read or entered at once.
 const PAGE: usize = 500;
 
 /// The time since which every movement of money has a posting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct LedgerStart {
     /// Receipts from before this time may have no posting.
     pub at: Timestamp,
 }
@@ -39,7 +39,7 @@ pub struct Opened {
 /// # Errors
 ///
 /// Errors of the store.
-pub async fn opened(store: &dyn Store) -> Result<Option<Opened>, StoreError> {
+pub async fn opened(store: &dyn Store) -> Result<Option<LedgerStart>, StoreError> {
     OPENED.get(store, &()).await
 }
 
@@ -49,7 +49,7 @@ pub async fn opened(store: &dyn Store) -> Result<Option<Opened>, StoreError> {
 ///
 /// Errors of the store. The next start continues.
 pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
-    let opening = Opening { store, at: clock.now() };
+    let opening = OpeningEntries { store, at: clock.now() };
     loop {
         if opened(store).await?.is_some() {
             return Ok(());
@@ -67,17 +67,17 @@ pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
     Ok(())
 }
 
-struct Opening<'a> {
+struct OpeningEntries<'a> {
     store: &'a dyn Store,
     at: Timestamp,
 }
 
-impl Opening<'_> {
+impl OpeningEntries<'_> {
     async fn all(&self) -> Result<(), StoreError> {
         self.credits().await?;
         self.builders().await?;
         self.packets().await?;
-        self.commit(OPENED.put(&(), &Opened { at: self.at }), Durability::Durable).await
+        self.commit(OPENED.put(&(), &LedgerStart { at: self.at }), Durability::Durable).await
     }
 
     /// Commits entries unless the ledger is open, because from then on the same amounts get regular postings.
@@ -119,7 +119,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    async fn unpaid(&self, builder: &Ended<BuilderId>) -> Result<MicroUsd, StoreError> {
+    async fn unpaid(&self, builder: &TerminatedText<BuilderId>) -> Result<MicroUsd, StoreError> {
         let (mut range, mut sum) = (UNPAID.under(builder), 0_u64);
         loop {
             let page = UNPAID.page(self.store, &range, PAGE, Direction::Forward).await?;
@@ -137,7 +137,7 @@ impl Opening<'_> {
             let Some(last) = page.last() else { return Ok(()) };
             range = range.after(&last.key);
             for Row { value: packet, .. } in &page {
-                if packet.status != Status::Paid {
+                if packet.status != PayoutStatus::Paid {
                     self.enter(Dollars::Packet(packet.id.clone()), packet.amount()).await?;
                 }
             }

@@ -10,7 +10,7 @@ use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, CreditId, ReceiptId},
 };
-use tollhouse_store::{Direction, Ended, Store, StoreError, Sum, Table};
+use tollhouse_store::{Direction, Store, StoreError, Sum, Table, TerminatedText};
 use tollhouse_tool::UsdChange;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     credit::{
         balance::CREDITS,
-        line::{LINES, Line},
+        row::{CreditRow, LINES},
     },
     refund::REFUNDS_OWED,
     reorganized::{Loss, ReorganizedSettlement, list_reorganized},
@@ -35,10 +35,10 @@ const ROWS: Table<String, Sum> = ACCOUNTS.rows();
 const LOOKED_AT: usize = 50_000;
 
 /// Maximum number of listed settlements that a reorganization of the chain has undone.
-const MOST_REORGANIZED: usize = 100;
+const MAX_REORGANIZED: usize = 100;
 
 /// Maximum number of unresolved settlements that are counted.
-const MOST_UNRESOLVED: usize = 10_000;
+const MAX_UNRESOLVED: usize = 10_000;
 
 /// The unit of dollar accounts.
 const DOLLARS: &str = "micro-USD";
@@ -46,7 +46,7 @@ const DOLLARS: &str = "micro-USD";
 /// A page of the ledger.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reading {
+pub struct LedgerPage {
     /// The time since which every movement of money has a posting.
     pub opened_at: Option<Timestamp>,
     /// The sum of all accounts per unit, which must be zero. Empty if there are too many accounts for one snapshot.
@@ -123,22 +123,22 @@ pub struct AccountLine {
 /// # Errors
 ///
 /// Errors of the store.
-pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<Reading, StoreError> {
+pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<LedgerPage, StoreError> {
     read_most(store, limit, cursor, LOOKED_AT).await
 }
 
-async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: usize) -> Result<Reading, StoreError> {
+async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, max: usize) -> Result<LedgerPage, StoreError> {
     let opened_at = OPENED.get(store, &()).await?.map(|opened| opened.at);
     let behind = |cursor: &str| ROWS.all().after(&cursor.to_owned());
     // One scan reads one snapshot. If there are too many accounts, only those of the page are read.
-    let mut balances = ROWS.page(store, &ROWS.all(), most + 1, Direction::Forward).await?;
+    let mut balances = ROWS.page(store, &ROWS.all(), max + 1, Direction::Forward).await?;
     let mut units = BTreeMap::<String, i128>::new();
-    if balances.len() <= most {
+    if balances.len() <= max {
         balances.iter().for_each(|row| *units.entry(unit_of(&row.key)).or_default() += row.value.0);
     } else {
         balances = ROWS.page(store, &cursor.map_or_else(|| ROWS.all(), behind), limit, Direction::Forward).await?;
     }
-    let mut reader = Reader { store, left: LOOKED_AT, lines: Vec::with_capacity(limit) };
+    let mut reader = LedgerReader { store, remaining: LOOKED_AT, lines: Vec::with_capacity(limit) };
     let mut after_credit = cursor.and_then(|cursor| cursor.strip_prefix(CREDIT)?.parse::<CreditId>().ok());
     if after_credit.is_none() {
         let behind = |name: &str| cursor.is_none_or(|cursor| name > cursor);
@@ -155,13 +155,13 @@ async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: 
         next_cursor = reader.lines.last().filter(|_| reader.lines.len() == limit).map(|line| line.account.clone());
     }
     let accounts = reader.lines;
-    let reorganized = list_reorganized(store, MOST_REORGANIZED).await?;
-    let unresolved_settlements = count_unresolved(store, MOST_UNRESOLVED).await?;
+    let reorganized = list_reorganized(store, MAX_REORGANIZED).await?;
+    let unresolved_settlements = count_unresolved(store, MAX_UNRESOLVED).await?;
     let sums_agree = units.values().all(|sum| *sum == 0) && accounts.iter().all(|line| line.agrees != Some(false));
     let agrees = sums_agree && reorganized.is_empty();
     let reorganized = reorganized.into_iter().map(ReorganizedLine::of).collect();
     let units = units.into_iter().map(|(unit, sum)| UnitLine { unit, sum: sum.to_string() }).collect();
-    Ok(Reading { opened_at, units, accounts, next_cursor, agrees, unresolved_settlements, reorganized })
+    Ok(LedgerPage { opened_at, units, accounts, next_cursor, agrees, unresolved_settlements, reorganized })
 }
 
 impl ReorganizedLine {
@@ -185,30 +185,30 @@ fn unit_of(name: &str) -> String {
     token.unwrap_or(DOLLARS).to_owned()
 }
 
-struct Reader<'a> {
+struct LedgerReader<'a> {
     store: &'a dyn Store,
     /// Number of rows that may still be read.
-    left: usize,
+    remaining: usize,
     lines: Vec<AccountLine>,
 }
 
-impl Reader<'_> {
+impl LedgerReader<'_> {
     async fn account(&mut self, name: String, balance: i128) -> Result<(), StoreError> {
         let builder = name.strip_prefix("builder/").and_then(|id| id.parse::<BuilderId>().ok());
         let rows = match builder {
             Some(builder) => self.waiting(&name, &builder, balance).await?,
             None => None,
         };
-        self.tell(name, balance, rows);
+        self.push_account(name, balance, rows);
         Ok(())
     }
 
     /// Returns unpaid earnings minus owed refunds, or `None` if they changed meanwhile or are too many.
     async fn waiting(&mut self, name: &str, builder: &BuilderId, balance: i128) -> Result<Option<i128>, StoreError> {
-        let range = UNPAID.under(&Ended(builder.clone()));
-        let rows = UNPAID.page(self.store, &range, self.left + 1, Direction::Forward).await?;
-        let Some(left) = self.left.checked_sub(rows.len()) else { return Ok(None) };
-        self.left = left;
+        let range = UNPAID.under(&TerminatedText(builder.clone()));
+        let rows = UNPAID.page(self.store, &range, self.remaining + 1, Direction::Forward).await?;
+        let Some(remaining) = self.remaining.checked_sub(rows.len()) else { return Ok(None) };
+        self.remaining = remaining;
         let owed = REFUNDS_OWED.get(self.store, builder).await?;
         let waits = rows.iter().map(|row| i128::from(row.value.net)).sum::<i128>() - owed;
         let now = ACCOUNTS.get(self.store, &name.to_owned()).await?;
@@ -217,21 +217,21 @@ impl Reader<'_> {
 
     /// Reads a credit's account. Balance and movements are in one range, and so from one snapshot.
     async fn credit(&mut self, id: &CreditId) -> Result<(), StoreError> {
-        let rows = LINES.page(self.store, &LINES.under(id), self.left + 1, Direction::Backward).await?;
-        let left = self.left.checked_sub(rows.len());
+        let rows = LINES.page(self.store, &LINES.under(id), self.remaining + 1, Direction::Backward).await?;
+        let remaining = self.remaining.checked_sub(rows.len());
         let (mut balance, mut moved) = (0, 0);
         for row in rows {
             match row.value {
-                Line::Balance(sum) => balance = sum,
-                Line::Movement(movement) => moved += movement.change(),
+                CreditRow::Balance(sum) => balance = sum,
+                CreditRow::Movement(movement) => moved += movement.change(),
             }
         }
-        self.left = left.unwrap_or(self.left);
-        self.tell(Account::Dollars(Dollars::Credit(id.clone())).to_string(), balance, left.map(|_| moved));
+        self.remaining = remaining.unwrap_or(self.remaining);
+        self.push_account(Account::Dollars(Dollars::Credit(id.clone())).to_string(), balance, remaining.map(|_| moved));
         Ok(())
     }
 
-    fn tell(&mut self, account: String, balance: i128, rows: Option<i128>) {
+    fn push_account(&mut self, account: String, balance: i128, rows: Option<i128>) {
         let unit = unit_of(&account);
         let balance_usd = (unit == DOLLARS).then(|| UsdChange::of(balance));
         let agrees = rows.map(|rows| rows == balance);

@@ -7,15 +7,15 @@ use alloy_sol_types::{Eip712Domain, SolStruct as _};
 use serde_json::{Value, json};
 
 use super::{
-    ask::{Ask, Bounds, Scheme},
     key::PayKey,
+    payable_terms::{PayableTerms, PaymentBounds, Scheme},
 };
 use crate::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAuthorization, UPTO_PROXY, WireVersion, Witness};
 
-impl Ask {
+impl PayableTerms {
     /// Returns the JSON of a payment header, signed by `key`, before base64. `resource` is that of the challenge.
     #[must_use]
-    pub fn signed(&self, key: &PayKey, bounds: &Bounds, resource: &Value) -> Value {
+    pub fn signed(&self, key: &PayKey, bounds: &PaymentBounds, resource: &Value) -> Value {
         let payload = match self.scheme {
             Scheme::Exact => transfer(self, key, bounds),
             Scheme::Upto => permit(self, key, bounds),
@@ -30,7 +30,7 @@ impl Ask {
 }
 
 /// Signs an authorization to take the price.
-fn transfer(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
+fn transfer(ask: &PayableTerms, key: &PayKey, bounds: &PaymentBounds) -> Value {
     let (name, version) = &ask.domain;
     let domain = domain(name, Some(version), ask, ask.asset);
     let message = TransferWithAuthorization {
@@ -53,7 +53,7 @@ fn transfer(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
 }
 
 /// Signs a permit to take the charged amount, up to the maximum.
-fn permit(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
+fn permit(ask: &PayableTerms, key: &PayKey, bounds: &PaymentBounds) -> Value {
     let domain = domain("Permit2", None, ask, PERMIT2);
     let witness = Witness { to: ask.pay_to, facilitator: ask.facilitator.unwrap_or_default(), validAfter: U256::ZERO };
     let message = PermitWitnessTransferFrom {
@@ -74,7 +74,7 @@ fn permit(ask: &Ask, key: &PayKey, bounds: &Bounds) -> Value {
     json!({ "signature": key.sign(message.eip712_signing_hash(&domain)), "permit2Authorization": authorization })
 }
 
-fn domain(name: &str, version: Option<&str>, ask: &Ask, contract: Address) -> Eip712Domain {
+fn domain(name: &str, version: Option<&str>, ask: &PayableTerms, contract: Address) -> Eip712Domain {
     let own = |text: &str| Cow::Owned(text.to_owned());
     Eip712Domain::new(Some(own(name)), version.map(own), Some(U256::from(ask.chain_id)), Some(contract), None)
 }

@@ -8,12 +8,12 @@ use crate::{
     x402::{
         eip3009::{Authorization, Transfer},
         permit2::{Permit, PermitAuthorization},
-        signed::Signed,
+        signed::SignedPayload,
     },
 };
 
 const KEY: &str = "0x0101010101010101010101010101010101010101010101010101010101010101";
-const BOUNDS: Bounds = Bounds { nonce: B256::repeat_byte(7), until_secs: 1_800_000_000 };
+const BOUNDS: PaymentBounds = PaymentBounds { nonce: B256::repeat_byte(7), until_secs: 1_800_000_000 };
 
 fn exact() -> Value {
     json!({
@@ -38,11 +38,11 @@ fn exact_v1() -> Value {
     v1
 }
 
-fn read(accepted: &Value) -> Result<Ask, Unsignable> {
-    Ask::read(WireVersion::V2, accepted)
+fn read(accepted: &Value) -> Result<PayableTerms, Unsignable> {
+    PayableTerms::read(WireVersion::V2, accepted)
 }
 
-fn paid(ask: &Ask) -> (PayKey, Value) {
+fn paid(ask: &PayableTerms) -> (PayKey, Value) {
     let key: PayKey = KEY.parse().unwrap();
     let payment = ask.signed(&key, &BOUNDS, &json!({ "url": "http://x" }));
     (key, payment)
@@ -51,7 +51,7 @@ fn paid(ask: &Ask) -> (PayKey, Value) {
 /// Compares with the host's verification, which shares no code with signing.
 #[test]
 fn the_host_takes_what_is_signed_for_an_exact_price() {
-    for (ask, version) in [(read(&exact()).unwrap(), 2), (Ask::read(WireVersion::V1, &exact_v1()).unwrap(), 1)] {
+    for (ask, version) in [(read(&exact()).unwrap(), 2), (PayableTerms::read(WireVersion::V1, &exact_v1()).unwrap(), 1)] {
         let (key, payment) = paid(&ask);
         assert_eq!(payment["x402Version"], version);
         let authorization: Authorization = serde_json::from_value(payment["payload"]["authorization"].clone()).unwrap();
@@ -59,7 +59,7 @@ fn the_host_takes_what_is_signed_for_an_exact_price() {
         let token = ask.token().unwrap();
         assert!(transfer.signed_by_payer(payment["payload"]["signature"].as_str().unwrap(), token));
         assert_eq!((transfer.from, transfer.value, transfer.valid_before_secs()), (key.address(), U256::from(3_000), BOUNDS.until_secs));
-        let signed = Signed::Transfer { authorization, signature: String::new() };
+        let signed = SignedPayload::Transfer { authorization, signature: String::new() };
         assert_eq!(signed.id(token), ask.id(key.address(), &BOUNDS));
     }
 }
@@ -72,15 +72,15 @@ fn the_host_takes_what_is_signed_for_a_most() {
     let permit = Permit::parse(&authorization).unwrap();
     let token = ask.token().unwrap();
     assert!(permit.signed_by_payer(payment["payload"]["signature"].as_str().unwrap(), token.network));
-    assert_eq!((permit.from, permit.most, permit.facilitator), (key.address(), U256::from(3_000), ask.facilitator.unwrap()));
-    let signed = Signed::Permit { authorization, signature: String::new() };
+    assert_eq!((permit.from, permit.max, permit.facilitator), (key.address(), U256::from(3_000), ask.facilitator.unwrap()));
+    let signed = SignedPayload::Permit { authorization, signature: String::new() };
     assert_eq!(signed.id(token), ask.id(key.address(), &BOUNDS));
 }
 
 #[test]
 fn what_reads_otherwise_than_it_says_is_not_signed() {
     let huge = "1".repeat(100);
-    for (pointer, value, why) in [
+    for (pointer, value, reason) in [
         ("/scheme", json!("escrow"), Unsignable::Scheme),
         ("/network", json!("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"), Unsignable::Network),
         ("/network", json!("eip155:+1"), Unsignable::Network),
@@ -101,12 +101,12 @@ fn what_reads_otherwise_than_it_says_is_not_signed() {
             Some(member) => *member = value,
             None => other["extra"][&pointer["/extra/".len()..]] = value,
         }
-        assert_eq!(read(&other).unwrap_err(), why, "{pointer}");
+        assert_eq!(read(&other).unwrap_err(), reason, "{pointer}");
     }
     let mut nobody = upto();
     nobody["extra"]["facilitatorAddress"] = json!(null);
     assert_eq!(read(&nobody).unwrap_err(), Unsignable::Member("facilitatorAddress"));
-    assert_eq!(Ask::read(WireVersion::V1, &upto()).unwrap_err(), Unsignable::Scheme);
+    assert_eq!(PayableTerms::read(WireVersion::V1, &upto()).unwrap_err(), Unsignable::Scheme);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_is_finer_than_a_micro_dollar_costs_a_whole_one() {
 }
 
 #[test]
-fn a_key_is_read_with_its_prefix_and_without_and_told_by_its_address() {
+fn a_key_is_read_with_its_prefix_and_without_and_reported_by_its_address() {
     let key: PayKey = KEY.parse().unwrap();
     assert_eq!(key.secret().parse::<PayKey>().unwrap().address(), key.address());
     assert_eq!(*key.secret(), KEY[2..]);

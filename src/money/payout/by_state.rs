@@ -5,8 +5,8 @@ use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, schema};
 
 use super::{
     PAYOUTS, Payouts,
-    states::{Counts, PAYOUT_STATES, count},
-    status::Status,
+    states::{PAYOUT_STATES, PacketCounts, count},
+    status::PayoutStatus,
 };
 
 /// Marks that every payout is indexed and counted by its state.
@@ -41,7 +41,7 @@ impl Payouts {
                     new.push(row.value.status);
                 }
             }
-            for status in Status::ALL {
+            for status in PayoutStatus::ALL {
                 let more = new.iter().filter(|other| **other == status).count();
                 if more > 0 {
                     count(&mut batch, status, more as i128);
@@ -61,14 +61,14 @@ impl Payouts {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn counts(&self) -> Result<Counts, StoreError> {
-        Counts::stored(&*self.store).await
+    pub async fn counts(&self) -> Result<PacketCounts, StoreError> {
+        PacketCounts::stored(&*self.store).await
     }
 
     /// Returns the payouts with a state before `cursor`, newest first, with their builders.
     pub(super) async fn in_state(
         &self,
-        status: Status,
+        status: PayoutStatus,
         limit: usize,
         cursor: Option<&PayoutId>,
     ) -> Result<Vec<(PayoutId, BuilderId)>, StoreError> {

@@ -3,41 +3,41 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
-use tollhouse_store::{Batch, Decided, Limit, Place, Tx};
+use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
-    Direction, Durability, Ended, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, Payouts, Period,
-    Status, StoreError, Table, Timestamp, comes_to, damaged, key, schema, update,
+    Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutStatus, Payouts,
+    Period, StoreError, Table, TerminatedText, Timestamp, comes_to, damaged, key, schema, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
-    payout::packet::Begun,
+    payout::packet::PacketDraft,
     refund::REFUNDS_OWED,
     sale::UNPAID,
 };
 
-const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
-tollhouse_store::json_values!(Head);
+const PAYOUT_HEADS: Table<BuilderId, NewestPacket> = schema::PAYOUT_HEADS.holding();
+tollhouse_store::json_values!(NewestPacket);
 
 /// Number of receipts moved per commit.
 const CHUNK: usize = 1_000;
 
 /// The newest payout of a builder. Beginning and sealing a payout change this record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Head {
+struct NewestPacket {
     id: PayoutId,
     collecting: bool,
 }
 
 /// Unpaid earnings.
 #[derive(Debug, Default)]
-struct Waiting {
+struct PendingReceipts {
     net: u64,
-    last: Option<(Ended<BuilderId>, ReceiptId)>,
+    last: Option<(TerminatedText<BuilderId>, ReceiptId)>,
 }
 
 /// The progress of a payout.
-enum Step {
+enum CollectStep {
     /// Unknown: look again.
     Again,
     /// Complete. The event is set if this step completed it.
@@ -46,12 +46,12 @@ enum Step {
 
 impl Packet {
     /// Returns the rows that subtract the refunds withheld from it from those that are owed.
-    fn withholds(&self, at: Timestamp) -> Batch {
+    fn is_withheld(&self, at: Timestamp) -> Batch {
         let (builder, withheld) = (&self.builder_id, MicroUsd(self.withheld));
         let posting = Posting::new(Cause::Withheld(self.id.clone()), at);
         let mut batch = posting.dollars(Dollars::Packet(self.id.clone()), Dollars::Builder(builder.clone()), withheld).stored();
         if !withheld.is_zero() {
-            batch.add(&REFUNDS_OWED, builder, -i128::from(withheld.0), Limit::Floor(0));
+            batch.add(&REFUNDS_OWED, builder, -i128::from(withheld.0), SumLimit::Floor(0));
         }
         batch
     }
@@ -65,15 +65,15 @@ impl Payouts {
     /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], or errors of the store. After an error of the store,
     /// the next call continues.
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
-        let begun = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
-        match begun {
+        let started = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
+        match started {
             Some(id) => self.complete(builder, &id).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// Returns the payout that is being collected, or begins one.
-    async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<Decided<'a, Option<PayoutId>>, PayoutError> {
+    async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<UpdatePlan<'a, Option<PayoutId>>, PayoutError> {
         // The earnings counted below stay unpaid as long as no other payout begins.
         let head = tx.get(&PAYOUT_HEADS, builder).await?;
         if let Some(head) = head.filter(|head| head.collecting) {
@@ -91,10 +91,10 @@ impl Payouts {
         if amount == 0 {
             return tx.answer(None);
         }
-        let packet = Packet::collecting(builder, settings, Begun { until: Place::of(&until), withheld }, self.clock.now());
+        let packet = Packet::collecting(builder, settings, PacketDraft { until: KeyPosition::of(&until), withheld }, self.clock.now());
         let id = packet.id.clone();
         comes_to(&mut tx, None, &packet).await?;
-        tx.put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: true });
+        tx.put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: true });
         tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
         tx.answer(Some(id))
     }
@@ -107,7 +107,7 @@ impl Payouts {
     pub async fn resume(&self) -> Result<(), PayoutError> {
         let mut last = None;
         loop {
-            let some = self.in_state(Status::Collecting, CHUNK, last.as_ref()).await?;
+            let some = self.in_state(PayoutStatus::Collecting, CHUNK, last.as_ref()).await?;
             let Some((id, _)) = some.last() else { return Ok(()) };
             last = Some(id.clone());
             for (id, builder) in some {
@@ -118,8 +118,8 @@ impl Payouts {
     }
 
     /// Sums all unpaid earnings.
-    async fn waiting(&self, builder: &BuilderId) -> Result<Waiting, StoreError> {
-        let (mut waiting, mut range) = (Waiting::default(), UNPAID.under(&Ended(builder.clone())));
+    async fn waiting(&self, builder: &BuilderId) -> Result<PendingReceipts, StoreError> {
+        let (mut waiting, mut range) = (PendingReceipts::default(), UNPAID.under(&TerminatedText(builder.clone())));
         loop {
             let page = UNPAID.page(&*self.store, &range, CHUNK, Direction::Forward).await?;
             waiting.net = page.iter().fold(waiting.net, |net, row| net.saturating_add(row.value.net));
@@ -134,7 +134,7 @@ impl Payouts {
         while update(&*self.store, Durability::Buffered, |tx| self.take(tx, builder, id)).await? {}
         loop {
             let step = update(&*self.store, Durability::Durable, |tx| self.seal(tx, builder, id)).await?;
-            let Step::Done(packet, event) = step else { continue };
+            let CollectStep::Done(packet, event) = step else { continue };
             if let Some(event) = event {
                 self.events.announce(&Owner::Builder(builder.clone()), event);
             }
@@ -143,13 +143,13 @@ impl Payouts {
     }
 
     /// Sums the receipts again, and adds digest and signature.
-    async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, Step>, PayoutError> {
+    async fn seal<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<UpdatePlan<'a, CollectStep>, PayoutError> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
-        if packet.status != Status::Collecting {
-            return tx.answer(Step::Done(Box::new(packet), None));
+        if packet.status != PayoutStatus::Collecting {
+            return tx.answer(CollectStep::Done(Box::new(packet), None));
         }
-        let mut range = PAYOUT_RECEIPTS.under(&Ended(id.clone()));
+        let mut range = PAYOUT_RECEIPTS.under(&TerminatedText(id.clone()));
         let (mut hasher, mut amount, mut count) = (Sha256::new(), 0_u64, 0_u64);
         loop {
             let page = PAYOUT_RECEIPTS.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
@@ -167,38 +167,38 @@ impl Payouts {
         if (amount, count) != (packet.amount, packet.receipt_count) {
             if PAYOUTS.get(tx.store(), &row.key).await?.as_ref() != Some(&row.value) {
                 // Another host or request has moved more since the record was read.
-                return tx.answer(Step::Again);
+                return tx.answer(CollectStep::Again);
             }
             tracing::error!(payout.id = %packet.id, amount, count, "a payout is not the sum of its receipts");
             return Err(damaged().into());
         }
         packet.amount = amount.checked_sub(packet.withheld).ok_or_else(damaged)?;
-        tx.append(packet.withholds(self.clock.now()));
+        tx.append(packet.is_withheld(self.clock.now()));
         packet.digest = Some(format!("sha256:{}", hex::encode(hasher.finalize())));
         packet.signature = Some(self.signer.sign_payout(&packet.canonical()));
-        packet.status = Status::Created;
+        packet.status = PayoutStatus::Created;
         packet.updated_at = self.clock.now();
         let event = self.event(Kind::PayoutCreated, &packet);
         comes_to(&mut tx, Some(row.value.status), &packet).await?;
-        tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: false });
+        tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: false });
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
-        tx.answer(Step::Done(Box::new(packet), Some(event)))
+        tx.answer(CollectStep::Done(Box::new(packet), Some(event)))
     }
 
     /// Moves some receipts into the payout. Returns false once it has all of them.
-    async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<Decided<'a, bool>, PayoutError> {
+    async fn take<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId, id: &PayoutId) -> Result<UpdatePlan<'a, bool>, PayoutError> {
         let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
         let mut packet = row.value.clone();
-        if packet.status != Status::Collecting {
+        if packet.status != PayoutStatus::Collecting {
             return tx.answer(false);
         }
-        let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
-        let mut range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
+        let until = packet.until.parts::<(TerminatedText<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
+        let mut range = UNPAID.under(&TerminatedText(builder.clone())).up_to(&until);
         // Start after the last moved receipt, because a database scans deleted rows until it has vacuumed them.
         // Receipts added before it since belong to the next payout.
-        let moved = PAYOUT_RECEIPTS.page(tx.store(), &PAYOUT_RECEIPTS.under(&Ended(id.clone())), 1, Direction::Backward).await?;
+        let moved = PAYOUT_RECEIPTS.page(tx.store(), &PAYOUT_RECEIPTS.under(&TerminatedText(id.clone())), 1, Direction::Backward).await?;
         if let Some(last) = moved.first() {
-            range = range.after(&(Ended(builder.clone()), last.key.1.parse().map_err(|_| damaged())?));
+            range = range.after(&(TerminatedText(builder.clone()), last.key.1.parse().map_err(|_| damaged())?));
         }
         let page = UNPAID.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
         let Some(first) = page.first().map(|receipt| receipt.key.1.clone()) else { return tx.answer(false) };
@@ -210,7 +210,7 @@ impl Payouts {
             let period = packet.period.unwrap_or(Period { from: at, to: at });
             packet.period = Some(Period { from: period.from.min(at), to: period.to.max(at) });
             tx.sweep(&UNPAID, &receipt);
-            tx.put(&PAYOUT_RECEIPTS, &(Ended(id.clone()), receipt.key.1.to_string()), &receipt.value);
+            tx.put(&PAYOUT_RECEIPTS, &(TerminatedText(id.clone()), receipt.key.1.to_string()), &receipt.value);
         }
         let moved = MicroUsd(packet.amount - before);
         let posting = Posting::new(Cause::Packed(id.clone(), first), self.clock.now());

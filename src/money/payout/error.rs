@@ -3,7 +3,7 @@
 use tollhouse_store::StoreError;
 use tollhouse_tool::MicroUsd;
 
-use super::status::Status;
+use super::status::PayoutStatus;
 
 /// Why a payout failed, or its settings were rejected.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum PayoutError {
     #[error("this payout is another builder's")]
     NotOwner,
     #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
-    WrongState { from: Status, to: Status },
+    WrongState { from: PayoutStatus, to: PayoutStatus },
     /// Carries the current revision.
     #[error("the settings are at revision {0}")]
     Changed(u64),

@@ -7,14 +7,14 @@ use tollhouse_base::{
     id::{BuilderId, PayoutId},
 };
 use tollhouse_event::Kind;
-use tollhouse_store::Place;
-use tollhouse_tool::{MicroUsd, texts};
+use tollhouse_store::KeyPosition;
+use tollhouse_tool::{MicroUsd, public_texts};
 
-use super::{PayoutError, PayoutSettings, status::Status};
+use super::{PayoutError, PayoutSettings, status::PayoutStatus};
 use crate::Network;
 
 /// Maximum length of a reason, in characters.
-const MAX_REASON: usize = texts::MAX_MONEY_REASON;
+const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
 
 /// The time span in which the receipts of a payout were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub struct Packet {
     /// The builder who is paid.
     pub builder_id: BuilderId,
     /// The state.
-    pub status: Status,
+    pub status: PayoutStatus,
     /// The amount in micro-USD: the net amounts of its receipts, minus `withheld` once it is complete.
     pub amount: u64,
     /// Refunds of earlier sales that are withheld, in micro-USD.
@@ -43,7 +43,7 @@ pub struct Packet {
     /// Number of receipts.
     pub receipt_count: u64,
     /// The last row of `Unpaid` that belongs to it, as of its beginning.
-    pub(super) until: Place,
+    pub(super) until: KeyPosition,
     /// The time span of the receipts.
     pub period: Option<Period>,
     /// SHA-256 of the receipts' ids in order, joined by line feeds. Set once it is complete.
@@ -70,9 +70,9 @@ pub struct Packet {
 tollhouse_store::json_values!(Packet);
 
 /// The data for a new payout.
-pub(super) struct Begun {
+pub(super) struct PacketDraft {
     /// The last row of `Unpaid` that belongs to it.
-    pub(super) until: Place,
+    pub(super) until: KeyPosition,
     /// Refunds to withhold, in micro-USD. Less than the unpaid earnings.
     pub(super) withheld: u64,
 }
@@ -80,7 +80,7 @@ pub(super) struct Begun {
 /// An admin's decision on a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Decision {
+pub enum PayoutAction {
     /// The payout is approved.
     Approve,
     /// The money was sent.
@@ -92,9 +92,9 @@ pub enum Decision {
 /// The request body of a decision.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Verdict {
+pub struct PayoutDecision {
     /// The decision.
-    pub decision: Decision,
+    pub decision: PayoutAction,
     /// The transaction, required for `paid` and otherwise not allowed.
     pub transaction: Option<String>,
     /// The reason, for `failed`.
@@ -103,48 +103,55 @@ pub struct Verdict {
 
 /// A validated verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Paid {
+pub enum CheckedDecision {
     /// The payout is not paid.
     Not,
     /// It was paid by this transaction.
     By(String),
 }
 
-impl Verdict {
+impl PayoutDecision {
     /// Returns the kind of the event.
     pub(super) fn kind(&self) -> Kind {
         match self.decision {
-            Decision::Approve => Kind::PayoutApproved,
-            Decision::Paid => Kind::PayoutPaid,
-            Decision::Failed => Kind::PayoutFailed,
+            PayoutAction::Approve => Kind::PayoutApproved,
+            PayoutAction::Paid => Kind::PayoutPaid,
+            PayoutAction::Failed => Kind::PayoutFailed,
         }
     }
 
     /// Validates the verdict. `network` is the CAIP-2 id of the payout's network.
-    fn checked(&self, network: &str) -> Result<Paid, PayoutError> {
+    fn checked(&self, network: &str) -> Result<CheckedDecision, PayoutError> {
         let field = |pointer, message: String| PayoutError::Field { pointer, message };
         if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)) {
             return Err(field("/reason", format!("a reason has at most {MAX_REASON} characters, none of them a control character")));
         }
         match (self.decision, &self.transaction) {
-            (Decision::Paid, Some(transaction)) => {
+            (PayoutAction::Paid, Some(transaction)) => {
                 let named = Network::named(network).and_then(|network| network.checked_transaction(transaction));
                 let form = "a transaction is `0x` and 64 hex digits; on Solana 64 bytes in base58";
-                named.map(Paid::By).ok_or_else(|| field("/transaction", form.to_owned()))
+                named.map(CheckedDecision::By).ok_or_else(|| field("/transaction", form.to_owned()))
             }
-            (Decision::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
-            (Decision::Approve | Decision::Failed, Some(_)) => Err(field("/transaction", "only what is paid has a transaction".to_owned())),
-            (Decision::Approve | Decision::Failed, None) => Ok(Paid::Not),
+            (PayoutAction::Paid, None) => Err(field("/transaction", "say by which transaction it was paid".to_owned())),
+            (PayoutAction::Approve | PayoutAction::Failed, Some(_)) => {
+                Err(field("/transaction", "only what is paid has a transaction".to_owned()))
+            }
+            (PayoutAction::Approve | PayoutAction::Failed, None) => Ok(CheckedDecision::Not),
         }
     }
 }
 
 impl Packet {
-    pub(super) fn collecting(builder: &BuilderId, settings: PayoutSettings, Begun { until, withheld }: Begun, now: Timestamp) -> Self {
+    pub(super) fn collecting(
+        builder: &BuilderId,
+        settings: PayoutSettings,
+        PacketDraft { until, withheld }: PacketDraft,
+        now: Timestamp,
+    ) -> Self {
         Self {
             id: PayoutId::of_time(now),
             builder_id: builder.clone(),
-            status: Status::Collecting,
+            status: PayoutStatus::Collecting,
             amount: 0,
             withheld,
             receipt_count: 0,
@@ -204,20 +211,21 @@ impl Packet {
         packet
     }
 
-    pub(super) fn decide(&mut self, verdict: &Verdict, now: Timestamp) -> Result<(), PayoutError> {
+    pub(super) fn decide(&mut self, verdict: &PayoutDecision, now: Timestamp) -> Result<(), PayoutError> {
         let paid = verdict.checked(&self.network)?;
         let to = match verdict.decision {
-            Decision::Approve => Status::Approved,
-            Decision::Paid => Status::Paid,
-            Decision::Failed => Status::Failed,
+            PayoutAction::Approve => PayoutStatus::Approved,
+            PayoutAction::Paid => PayoutStatus::Paid,
+            PayoutAction::Failed => PayoutStatus::Failed,
         };
         match (self.status, to) {
-            (Status::Created | Status::Failed, Status::Approved) | (Status::Approved, Status::Paid | Status::Failed) => {}
+            (PayoutStatus::Created | PayoutStatus::Failed, PayoutStatus::Approved)
+            | (PayoutStatus::Approved, PayoutStatus::Paid | PayoutStatus::Failed) => {}
             (from, to) => return Err(PayoutError::WrongState { from, to }),
         }
         self.status = to;
         self.reason.clone_from(&verdict.reason);
-        if let Paid::By(transaction) = paid {
+        if let CheckedDecision::By(transaction) = paid {
             self.transaction = Some(transaction);
         }
         self.updated_at = now;

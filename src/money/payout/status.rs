@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The state of a payout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum PayoutStatus {
     /// Receipts are being moved into it.
     Collecting,
     /// It is complete and signed.
@@ -18,7 +18,7 @@ pub enum Status {
     Failed,
 }
 
-impl Status {
+impl PayoutStatus {
     pub(super) const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
 
     /// Returns its number in keys, which never changes.

@@ -14,7 +14,7 @@ use crate::{PaymentConfig, ledger};
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
-struct Bench {
+struct Fixture {
     store: Arc<FaultyStore<MemoryStore>>,
     payouts: Arc<Payouts>,
     builder: BuilderId,
@@ -22,7 +22,7 @@ struct Bench {
     _folder: tempfile::TempDir,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         Self::on(Arc::new(FaultyStore::new(MemoryStore::new())))
     }
@@ -33,7 +33,7 @@ impl Bench {
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let clock = Clock::fixed(NOW);
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
-        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         let assets = PaymentConfig::for_network("eip155:84532", ADDRESS).unwrap().assets().collect();
         let payouts = Arc::new(Payouts::new(any, clock.clone(), events, signer, assets));
         Self { store, payouts, builder: BuilderId::generate(), clock, _folder: folder }
@@ -53,7 +53,7 @@ impl Bench {
     async fn earn(&self, builder: &BuilderId, nets: impl IntoIterator<Item = u64>) -> Vec<(ReceiptId, u64)> {
         let owner = Owner::Builder(builder.clone());
         let made: Vec<_> = nets.into_iter().map(|net| (ReceiptId::generate(), net)).collect();
-        let waiting = made.iter().enumerate().map(|(n, (id, net))| Unpaid { net: *net, at_ms: NOW.0 + n as u64 }.stored(&owner, id));
+        let waiting = made.iter().enumerate().map(|(n, (id, net))| UnpaidSale { net: *net, at_ms: NOW.0 + n as u64 }.stored(&owner, id));
         let batch = waiting.fold(tollhouse_store::Batch::new(), tollhouse_store::Batch::and);
         batch.commit(self.store.inner(), Durability::Buffered).await.unwrap();
         made
@@ -69,9 +69,9 @@ impl Bench {
         }
     }
 
-    async fn decide(&self, id: &PayoutId, decision: Decision, transaction: Option<&str>) -> Result<Status, PayoutError> {
-        let reason = (decision == Decision::Failed).then(|| "why".to_owned());
-        let verdict = Verdict { decision, transaction: transaction.map(str::to_owned), reason };
+    async fn decide(&self, id: &PayoutId, decision: PayoutAction, transaction: Option<&str>) -> Result<PayoutStatus, PayoutError> {
+        let reason = (decision == PayoutAction::Failed).then(|| "why".to_owned());
+        let verdict = PayoutDecision { decision, transaction: transaction.map(str::to_owned), reason };
         self.payouts.decide(id, &verdict).await.map(|packet| packet.status)
     }
 }
@@ -82,48 +82,48 @@ fn settings(address: &str, minimum: u64) -> SettingsDraft {
 
 #[tokio::test]
 async fn a_packet_is_the_sum_of_its_receipts_digested_and_signed() {
-    let bench = Bench::new().settled().await;
-    let made = bench.earn(&bench.builder, (1..=2_345).collect::<Vec<_>>()).await;
-    let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    let fixture = Fixture::new().settled().await;
+    let made = fixture.earn(&fixture.builder, (1..=2_345).collect::<Vec<_>>()).await;
+    let packet = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     let sum: u64 = made.iter().map(|(_, net)| net).sum();
-    assert_eq!((packet.status, packet.amount, packet.receipt_count), (Status::Created, sum, 2_345));
+    assert_eq!((packet.status, packet.amount, packet.receipt_count), (PayoutStatus::Created, sum, 2_345));
     assert_eq!(packet.period, Some(Period { from: NOW, to: Timestamp(NOW.0 + 2_344) }));
     let mut ids: Vec<_> = made.iter().map(|(id, _)| id.to_string()).collect();
     ids.sort();
     assert_eq!(packet.digest, Some(format!("sha256:{}", hex::encode(Sha256::digest(ids.join("\n"))))));
-    assert_eq!(bench.receipts(&packet.id).await.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), ids);
+    assert_eq!(fixture.receipts(&packet.id).await.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), ids);
     let signature = packet.signature.clone().unwrap();
     let payload = signature.split('.').nth(1).unwrap();
     let signed = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload).unwrap();
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&signed).unwrap(), packet.canonical());
-    let ledger = ledger::read(bench.store.inner(), 1_000, None).await.unwrap();
+    let ledger = ledger::read(fixture.store.inner(), 1_000, None).await.unwrap();
     let posted = |name: String| ledger.accounts.iter().find(|line| line.account == name).unwrap().balance.clone();
     assert_eq!(posted(format!("packet/{}", packet.id)), sum.to_string());
-    assert_eq!(posted(format!("builder/{}", bench.builder)), format!("-{sum}"), "nobody sold here");
-    assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none(), "nothing is left");
+    assert_eq!(posted(format!("builder/{}", fixture.builder)), format!("-{sum}"), "nobody sold here");
+    assert!(fixture.payouts.pay_out(&fixture.builder).await.unwrap().is_none(), "nothing is left");
     let query = EventQuery { limit: 10, ..EventQuery::default() };
-    let events = bench.payouts.events.list(&Owner::Builder(bench.builder.clone()), &query).await.unwrap().events;
+    let events = fixture.payouts.events.list(&Owner::Builder(fixture.builder.clone()), &query).await.unwrap().events;
     assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [Kind::PayoutCreated]);
     assert_eq!(events[0].data["receiptCount"], 2_345);
 }
 
 #[tokio::test]
 async fn nothing_is_paid_out_without_settings_or_below_the_minimum() {
-    let bench = Bench::new();
-    bench.earn(&bench.builder, [600_000, 399_999]).await;
-    assert!(matches!(bench.payouts.pay_out(&bench.builder).await, Err(PayoutError::NoSettings)));
-    bench.set(&bench.builder, 1_000_000).await;
-    let refused = bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    let fixture = Fixture::new();
+    fixture.earn(&fixture.builder, [600_000, 399_999]).await;
+    assert!(matches!(fixture.payouts.pay_out(&fixture.builder).await, Err(PayoutError::NoSettings)));
+    fixture.set(&fixture.builder, 1_000_000).await;
+    let refused = fixture.payouts.pay_out(&fixture.builder).await.unwrap_err();
     assert!(matches!(refused, PayoutError::BelowMinimum { amount: MicroUsd(999_999), minimum: MicroUsd(1_000_000) }), "{refused}");
-    assert!(bench.payouts.list(&bench.builder, 10, None).await.unwrap().0.is_empty(), "a refusal leaves no packet");
-    bench.earn(&bench.builder, [1]).await;
-    assert_eq!(bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().amount, 1_000_000);
+    assert!(fixture.payouts.list(&fixture.builder, 10, None).await.unwrap().0.is_empty(), "a refusal leaves no packet");
+    fixture.earn(&fixture.builder, [1]).await;
+    assert_eq!(fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().amount, 1_000_000);
 }
 
 #[tokio::test]
 async fn settings_are_changed_onto_the_revision_that_was_read() {
-    let bench = Bench::new();
-    let set = async |onto| bench.payouts.set(&bench.builder, &settings(ADDRESS, 1), onto).await.map(|settings| settings.revision);
+    let fixture = Fixture::new();
+    let set = async |onto| fixture.payouts.set(&fixture.builder, &settings(ADDRESS, 1), onto).await.map(|settings| settings.revision);
     assert!(matches!(set(Some(1)).await, Err(PayoutError::Changed(0))), "none were set");
     assert_eq!([set(Some(0)).await.unwrap(), set(None).await.unwrap(), set(Some(2)).await.unwrap()], [1, 2, 3]);
     assert!(matches!(set(Some(2)).await, Err(PayoutError::Changed(3))));
@@ -131,8 +131,9 @@ async fn settings_are_changed_onto_the_revision_that_was_read() {
 
 #[tokio::test]
 async fn addresses_networks_and_assets_are_checked() {
-    let bench = Bench::new();
-    let set = async |address: &str| bench.payouts.set(&bench.builder, &settings(address, 1), None).await.map(|settings| settings.address);
+    let fixture = Fixture::new();
+    let set =
+        async |address: &str| fixture.payouts.set(&fixture.builder, &settings(address, 1), None).await.map(|settings| settings.address);
     for good in [ADDRESS.to_owned(), ADDRESS.to_ascii_lowercase(), format!("0x{}", ADDRESS[2..].to_ascii_uppercase())] {
         assert_eq!(set(&good).await.unwrap(), ADDRESS);
     }
@@ -143,88 +144,89 @@ async fn addresses_networks_and_assets_are_checked() {
     }
     let mut other = settings(ADDRESS, 1);
     other.network = Some("eip155:1".to_owned());
-    assert!(matches!(bench.payouts.set(&bench.builder, &other, None).await, Err(PayoutError::Field { pointer: "/network", .. })));
+    assert!(matches!(fixture.payouts.set(&fixture.builder, &other, None).await, Err(PayoutError::Field { pointer: "/network", .. })));
     other.network = Some("eip155:84532".to_owned());
     other.asset = Some(ADDRESS.replace('0', "1"));
-    assert!(matches!(bench.payouts.set(&bench.builder, &other, None).await, Err(PayoutError::Field { pointer: "/asset", .. })));
-    for named in [bench.payouts.assets[0].address.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
+    assert!(matches!(fixture.payouts.set(&fixture.builder, &other, None).await, Err(PayoutError::Field { pointer: "/asset", .. })));
+    for named in [fixture.payouts.assets[0].address.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
         other.asset = Some(named);
-        assert_eq!(bench.payouts.set(&bench.builder, &other, None).await.unwrap().asset, bench.payouts.assets[0].address);
+        assert_eq!(fixture.payouts.set(&fixture.builder, &other, None).await.unwrap().asset, fixture.payouts.assets[0].address);
     }
 }
 
 #[tokio::test]
 async fn a_packet_goes_through_its_states_in_order_only() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
-    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
+    let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
     let hash = format!("0x{}", "Ab".repeat(32));
-    let wrong = |decided: Result<Status, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
-    wrong(bench.decide(&id, Decision::Paid, Some(&hash)).await);
-    let refused = bench.decide(&id, Decision::Failed, None).await.unwrap_err();
+    let wrong = |decided: Result<PayoutStatus, PayoutError>| assert!(matches!(decided, Err(PayoutError::WrongState { .. })), "{decided:?}");
+    wrong(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await);
+    let refused = fixture.decide(&id, PayoutAction::Failed, None).await.unwrap_err();
     assert_eq!(refused.to_string(), "a payout that is `created` cannot become `failed`");
-    assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
-    wrong(bench.decide(&id, Decision::Approve, None).await);
+    assert_eq!(fixture.decide(&id, PayoutAction::Approve, None).await.unwrap(), PayoutStatus::Approved);
+    wrong(fixture.decide(&id, PayoutAction::Approve, None).await);
     for bad in [None, Some("0x1234"), Some("paid"), Some(&hash[2..])] {
-        let refused = bench.decide(&id, Decision::Paid, bad).await;
+        let refused = fixture.decide(&id, PayoutAction::Paid, bad).await;
         assert!(matches!(refused, Err(PayoutError::Field { pointer: "/transaction", .. })), "{refused:?}");
     }
-    assert_eq!(bench.decide(&id, Decision::Failed, None).await.unwrap(), Status::Failed);
-    assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
-    assert_eq!(bench.payouts.counts().await.unwrap(), Counts { approved: 1, ..Counts::default() });
-    assert_eq!(bench.decide(&id, Decision::Paid, Some(&hash)).await.unwrap(), Status::Paid);
-    assert_eq!(bench.payouts.counts().await.unwrap(), Counts { paid: 1, ..Counts::default() });
-    for decision in [Decision::Approve, Decision::Failed] {
-        wrong(bench.decide(&id, decision, None).await);
+    assert_eq!(fixture.decide(&id, PayoutAction::Failed, None).await.unwrap(), PayoutStatus::Failed);
+    assert_eq!(fixture.decide(&id, PayoutAction::Approve, None).await.unwrap(), PayoutStatus::Approved);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { approved: 1, ..PacketCounts::default() });
+    assert_eq!(fixture.decide(&id, PayoutAction::Paid, Some(&hash)).await.unwrap(), PayoutStatus::Paid);
+    assert_eq!(fixture.payouts.counts().await.unwrap(), PacketCounts { paid: 1, ..PacketCounts::default() });
+    for decision in [PayoutAction::Approve, PayoutAction::Failed] {
+        wrong(fixture.decide(&id, decision, None).await);
     }
-    let packet = bench.payouts.get(&bench.builder, &id).await.unwrap();
+    let packet = fixture.payouts.get(&fixture.builder, &id).await.unwrap();
     assert_eq!(packet.transaction, Some(hash.to_ascii_lowercase()));
     let query = EventQuery { limit: 10, ..EventQuery::default() };
-    let events = bench.payouts.events.list(&Owner::Builder(bench.builder.clone()), &query).await.unwrap().events;
-    let told: Vec<_> = events.iter().map(|event| (event.kind, event.data["transaction"].as_str(), event.data["reason"].as_str())).collect();
+    let events = fixture.payouts.events.list(&Owner::Builder(fixture.builder.clone()), &query).await.unwrap().events;
+    let listed: Vec<_> =
+        events.iter().map(|event| (event.kind, event.data["transaction"].as_str(), event.data["reason"].as_str())).collect();
     let paid = packet.transaction.as_deref();
-    assert!(told.contains(&(Kind::PayoutPaid, paid, None)) && told.contains(&(Kind::PayoutFailed, None, Some("why"))), "{told:?}");
-    assert_eq!(told.iter().filter(|(_, transaction, reason)| transaction.is_some() || reason.is_some()).count(), 2, "{told:?}");
-    assert!(matches!(bench.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
-    assert!(matches!(bench.payouts.get(&bench.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
+    assert!(listed.contains(&(Kind::PayoutPaid, paid, None)) && listed.contains(&(Kind::PayoutFailed, None, Some("why"))), "{listed:?}");
+    assert_eq!(listed.iter().filter(|(_, transaction, reason)| transaction.is_some() || reason.is_some()).count(), 2, "{listed:?}");
+    assert!(matches!(fixture.payouts.get(&BuilderId::generate(), &id).await, Err(PayoutError::NotOwner)));
+    assert!(matches!(fixture.payouts.get(&fixture.builder, &PayoutId::generate()).await, Err(PayoutError::Unknown)));
 }
 
 #[tokio::test]
 async fn packets_are_counted_and_found_by_their_state_whichever_host_has_changed_them() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
-    let first = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
-    bench.earn(&bench.builder, [6]).await;
-    let second = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
-    let other = Bench::on(Arc::clone(&bench.store));
-    assert_eq!(other.payouts.counts().await.unwrap(), Counts { created: 2, ..Counts::default() });
-    bench.decide(&first, Decision::Approve, None).await.unwrap();
-    assert_eq!(other.payouts.counts().await.unwrap(), Counts { created: 1, approved: 1, ..Counts::default() });
-    let of = async |status: Status, limit: usize| {
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
+    let first = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
+    fixture.earn(&fixture.builder, [6]).await;
+    let second = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
+    let other = Fixture::on(Arc::clone(&fixture.store));
+    assert_eq!(other.payouts.counts().await.unwrap(), PacketCounts { created: 2, ..PacketCounts::default() });
+    fixture.decide(&first, PayoutAction::Approve, None).await.unwrap();
+    assert_eq!(other.payouts.counts().await.unwrap(), PacketCounts { created: 1, approved: 1, ..PacketCounts::default() });
+    let of = async |status: PayoutStatus, limit: usize| {
         let (packets, next) = other.payouts.list_all(Some(status), limit, None).await.unwrap();
         (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next)
     };
-    assert_eq!(of(Status::Approved, 1).await, (vec![first.clone()], Some(first.clone())));
-    assert_eq!(of(Status::Created, 2).await, (vec![second.clone()], None));
-    assert_eq!(of(Status::Paid, 2).await, (vec![], None));
+    assert_eq!(of(PayoutStatus::Approved, 1).await, (vec![first.clone()], Some(first.clone())));
+    assert_eq!(of(PayoutStatus::Created, 2).await, (vec![second.clone()], None));
+    assert_eq!(of(PayoutStatus::Paid, 2).await, (vec![], None));
     let (all, next) = other.payouts.list_all(None, 2, None).await.unwrap();
     assert_eq!((all.len(), next.is_some()), (2, true));
-    let behind = other.payouts.list_all(Some(Status::Approved), 1, Some(&first)).await.unwrap();
+    let behind = other.payouts.list_all(Some(PayoutStatus::Approved), 1, Some(&first)).await.unwrap();
     assert!(behind.0.is_empty() && behind.1.is_none());
 }
 
 #[tokio::test]
 async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_first_start() {
-    let bench = Bench::new().settled().await;
-    let store = bench.store.inner();
+    let fixture = Fixture::new().settled().await;
+    let store = fixture.store.inner();
     let mut ids = vec![];
     for net in [5, 6, 7] {
-        bench.earn(&bench.builder, [net]).await;
-        ids.push(bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id);
+        fixture.earn(&fixture.builder, [net]).await;
+        ids.push(fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id);
     }
-    bench.earn(&bench.builder, [8]).await;
-    bench.store.fail_nth(3, Fault::Before);
-    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    fixture.earn(&fixture.builder, [8]).await;
+    fixture.store.fail_nth(3, Fault::Before);
+    fixture.payouts.pay_out(&fixture.builder).await.unwrap_err();
     // The state that the older version left.
     let states = schema::PAYOUT_STATES.holding::<BuilderId>();
     states.clear(store, &states.all(), u64::MAX).await.unwrap();
@@ -233,48 +235,48 @@ async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_fi
     assert_eq!(flaws(store).await, Vec::<String>::new(), "a store that no host has opened since");
 
     // A decision on one of them while another host counts.
-    bench.decide(&ids[0], Decision::Approve, None).await.unwrap();
-    let other = Bench::on(Arc::clone(&bench.store));
-    let (one, two) = tokio::join!(bench.payouts.open(), other.payouts.open());
+    fixture.decide(&ids[0], PayoutAction::Approve, None).await.unwrap();
+    let other = Fixture::on(Arc::clone(&fixture.store));
+    let (one, two) = tokio::join!(fixture.payouts.open(), other.payouts.open());
     one.and(two).unwrap();
-    let counted = Counts { collecting: 1, created: 2, approved: 1, ..Counts::default() };
+    let counted = PacketCounts { collecting: 1, created: 2, approved: 1, ..PacketCounts::default() };
     assert_eq!(other.payouts.counts().await.unwrap(), counted);
     other.payouts.resume().await.unwrap();
-    let counted = Counts { collecting: 0, created: 3, ..counted };
-    bench.payouts.open().await.unwrap();
-    assert_eq!(bench.payouts.counts().await.unwrap(), counted);
+    let counted = PacketCounts { collecting: 0, created: 3, ..counted };
+    fixture.payouts.open().await.unwrap();
+    assert_eq!(fixture.payouts.counts().await.unwrap(), counted);
     assert_eq!(flaws(store).await, Vec::<String>::new());
 
     // A wrong index entry is reported.
-    let stray = states.put(&(Status::Paid.number(), ids[1].clone()), &bench.builder);
+    let stray = states.put(&(PayoutStatus::Paid.number(), ids[1].clone()), &fixture.builder);
     stray.commit(store, Durability::Buffered).await.unwrap();
     let mut batch = tollhouse_store::Batch::new();
-    batch.add(&schema::PAYOUT_COUNTS.counting(), &Status::Paid.number(), 1, tollhouse_store::Limit::Floor(0));
-    batch.delete(&states, &(Status::Created.number(), ids[2].clone()));
+    batch.add(&schema::PAYOUT_COUNTS.counting(), &PayoutStatus::Paid.number(), 1, tollhouse_store::SumLimit::Floor(0));
+    batch.delete(&states, &(PayoutStatus::Created.number(), ids[2].clone()));
     batch.commit(store, Durability::Buffered).await.unwrap();
-    let told = flaws(store).await.join("\n");
+    let answer = flaws(store).await.join("\n");
     for flaw in [
         format!("payout packet {} is found in a state, number 3, that it is not in", ids[1]),
         format!("payout packet {} is `created`, and is not found among those", ids[2]),
         "payout packets are counted as".to_owned(),
     ] {
-        assert!(told.contains(&flaw), "{flaw}: {told}");
+        assert!(answer.contains(&flaw), "{flaw}: {answer}");
     }
 }
 
 async fn flaws(store: &MemoryStore) -> Vec<String> {
-    let mut flaws = tollhouse_base::flaws::Flaws::default();
+    let mut flaws = tollhouse_base::check_report::CheckReport::default();
     check_packets(store, &mut flaws).await.unwrap();
-    flaws.told
+    flaws.listed
 }
 
 #[tokio::test]
 async fn a_reason_has_500_characters_and_no_control_character() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
-    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
+    let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
     let because = async |reason: String| {
-        bench.payouts.decide(&id, &Verdict { decision: Decision::Approve, transaction: None, reason: Some(reason) }).await
+        fixture.payouts.decide(&id, &PayoutDecision { decision: PayoutAction::Approve, transaction: None, reason: Some(reason) }).await
     };
     for bad in ["ä".repeat(501), "line\nfeed".to_owned()] {
         assert!(matches!(because(bad).await, Err(PayoutError::Field { pointer: "/reason", .. })));
@@ -284,84 +286,85 @@ async fn a_reason_has_500_characters_and_no_control_character() {
 
 #[tokio::test]
 async fn packets_are_read_in_pages_to_the_last() {
-    let bench = Bench::new().settled().await;
+    let fixture = Fixture::new().settled().await;
     let other = BuilderId::generate();
-    bench.set(&other, 0).await;
+    fixture.set(&other, 0).await;
     let mut made = vec![];
-    for (after, builder) in [&bench.builder, &other, &bench.builder, &other, &bench.builder].into_iter().enumerate() {
+    for (after, builder) in [&fixture.builder, &other, &fixture.builder, &other, &fixture.builder].into_iter().enumerate() {
         // At different times, because ids of one millisecond sort by creation only if no other test makes an id in
         // between.
-        bench.clock.set(NOW.plus_millis(after as u64));
-        bench.earn(builder, [5]).await;
-        made.insert(0, bench.payouts.pay_out(builder).await.unwrap().unwrap().id);
+        fixture.clock.set(NOW.plus_millis(after as u64));
+        fixture.earn(builder, [5]).await;
+        made.insert(0, fixture.payouts.pay_out(builder).await.unwrap().unwrap().id);
     }
-    bench.decide(&made[4], Decision::Approve, None).await.unwrap();
+    fixture.decide(&made[4], PayoutAction::Approve, None).await.unwrap();
     let ids = |(packets, next): Page| (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next);
-    let own = async |limit, cursor: Option<&PayoutId>| ids(bench.payouts.list(&bench.builder, limit, cursor).await.unwrap());
+    let own = async |limit, cursor: Option<&PayoutId>| ids(fixture.payouts.list(&fixture.builder, limit, cursor).await.unwrap());
     let [newest, middle, oldest] = [0, 2, 4].map(|n| made[n].clone());
     assert_eq!(own(2, None).await, (vec![newest.clone(), middle.clone()], Some(middle.clone())));
     assert_eq!(own(2, Some(&middle)).await, (vec![oldest.clone()], None));
     assert_eq!(own(10, None).await, (vec![newest, middle, oldest.clone()], None));
-    let all = async |status, limit, cursor: Option<&PayoutId>| ids(bench.payouts.list_all(status, limit, cursor).await.unwrap());
+    let all = async |status, limit, cursor: Option<&PayoutId>| ids(fixture.payouts.list_all(status, limit, cursor).await.unwrap());
     assert_eq!(all(None, 2, None).await, (made[..2].to_vec(), Some(made[1].clone())));
     assert_eq!(all(None, 2, Some(&made[1])).await, (made[2..4].to_vec(), Some(made[3].clone())));
     assert_eq!(all(None, 2, Some(&made[3])).await, (made[4..].to_vec(), None));
-    assert_eq!(all(Some(Status::Approved), 2, None).await, (vec![oldest], None), "behind pages without any");
+    assert_eq!(all(Some(PayoutStatus::Approved), 2, None).await, (vec![oldest], None), "behind pages without any");
 }
 
 #[tokio::test]
 async fn of_two_verdicts_at_once_one_counts() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
-    let id = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
-    bench.decide(&id, Decision::Approve, None).await.unwrap();
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
+    let id = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap().id;
+    fixture.decide(&id, PayoutAction::Approve, None).await.unwrap();
     let hash = format!("0x{}", "1".repeat(64));
-    let (paid, failed) = tokio::join!(bench.decide(&id, Decision::Paid, Some(&hash)), bench.decide(&id, Decision::Failed, None));
+    let (paid, failed) =
+        tokio::join!(fixture.decide(&id, PayoutAction::Paid, Some(&hash)), fixture.decide(&id, PayoutAction::Failed, None));
     assert!(paid.is_ok() != failed.is_ok(), "{paid:?} {failed:?}");
 }
 
 #[tokio::test]
 async fn a_packet_that_was_cut_off_is_complete_after_the_next_start() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
     // Begun and filled, not sealed.
-    bench.store.fail_nth(3, Fault::Before);
-    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
-    let status = async || bench.payouts.list(&bench.builder, 10, None).await.unwrap().0[0].status;
-    assert_eq!(status().await, Status::Collecting);
-    bench.payouts.resume().await.unwrap();
-    assert_eq!(status().await, Status::Created);
+    fixture.store.fail_nth(3, Fault::Before);
+    fixture.payouts.pay_out(&fixture.builder).await.unwrap_err();
+    let status = async || fixture.payouts.list(&fixture.builder, 10, None).await.unwrap().0[0].status;
+    assert_eq!(status().await, PayoutStatus::Collecting);
+    fixture.payouts.resume().await.unwrap();
+    assert_eq!(status().await, PayoutStatus::Created);
 }
 
 #[tokio::test]
 async fn a_packet_that_is_not_the_sum_of_its_receipts_is_not_sealed() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [5]).await;
-    bench.store.fail_nth(3, Fault::Before);
-    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
-    let id = bench.payouts.list(&bench.builder, 10, None).await.unwrap().0[0].id.clone();
-    let stray = PAYOUT_RECEIPTS.put(&(Ended(id.clone()), ReceiptId::generate().to_string()), &Unpaid { net: 1, at_ms: NOW.0 });
-    stray.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
-    bench.payouts.resume().await.unwrap_err();
-    assert_eq!(bench.payouts.get(&bench.builder, &id).await.unwrap().status, Status::Collecting);
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [5]).await;
+    fixture.store.fail_nth(3, Fault::Before);
+    fixture.payouts.pay_out(&fixture.builder).await.unwrap_err();
+    let id = fixture.payouts.list(&fixture.builder, 10, None).await.unwrap().0[0].id.clone();
+    let stray = PAYOUT_RECEIPTS.put(&(TerminatedText(id.clone()), ReceiptId::generate().to_string()), &UnpaidSale { net: 1, at_ms: NOW.0 });
+    stray.commit(fixture.store.inner(), Durability::Buffered).await.unwrap();
+    fixture.payouts.resume().await.unwrap_err();
+    assert_eq!(fixture.payouts.get(&fixture.builder, &id).await.unwrap().status, PayoutStatus::Collecting);
 }
 
 /// The receipt of a payment that is settled late is older than those already moved.
 #[tokio::test]
 async fn a_receipt_that_comes_behind_those_that_were_moved_is_of_the_next_packet() {
-    let bench = Bench::new().settled().await;
-    let made = bench.earn(&bench.builder, 1..=2_000).await;
+    let fixture = Fixture::new().settled().await;
+    let made = fixture.earn(&fixture.builder, 1..=2_000).await;
     // Begun, and half of it moved.
-    bench.store.fail_nth(3, Fault::Before);
-    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    fixture.store.fail_nth(3, Fault::Before);
+    fixture.payouts.pay_out(&fixture.builder).await.unwrap_err();
     let late: ReceiptId = "rcpt_00000000000000000000000001".parse().unwrap();
-    let waiting = Unpaid { net: 7, at_ms: NOW.0 }.stored(&Owner::Builder(bench.builder.clone()), &late);
-    waiting.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
-    let first = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    let waiting = UnpaidSale { net: 7, at_ms: NOW.0 }.stored(&Owner::Builder(fixture.builder.clone()), &late);
+    waiting.commit(fixture.store.inner(), Durability::Buffered).await.unwrap();
+    let first = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     assert_eq!((first.receipt_count, first.amount), (made.len() as u64, made.iter().map(|(_, net)| net).sum()));
-    let second = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
-    assert_eq!(bench.receipts(&second.id).await, [(late.to_string(), 7)]);
-    assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none());
+    let second = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
+    assert_eq!(fixture.receipts(&second.id).await, [(late.to_string(), 7)]);
+    assert!(fixture.payouts.pay_out(&fixture.builder).await.unwrap().is_none());
 }
 
 /// Runs random earnings and payouts of two builders, some concurrently, with commits that fail before, after and in
@@ -370,29 +373,29 @@ async fn a_receipt_that_comes_behind_those_that_were_moved_is_of_the_next_packet
 async fn every_receipt_is_in_one_packet() {
     for seed in 1..=30_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let bench = Bench::new().settled().await;
-        bench.payouts.open().await.unwrap();
-        let builders = [bench.builder.clone(), BuilderId::generate()];
-        bench.set(&builders[1], 0).await;
+        let fixture = Fixture::new().settled().await;
+        fixture.payouts.open().await.unwrap();
+        let builders = [fixture.builder.clone(), BuilderId::generate()];
+        fixture.set(&builders[1], 0).await;
         let mut earned: [BTreeMap<String, u64>; 2] = Default::default();
         for _ in 0..25 {
             let who = random.usize(..2);
             match random.u64(..5) {
                 0 | 1 => {
                     let count = if random.u64(..4) == 0 { 1_500 } else { 1 + random.u64(..40) };
-                    let made = bench.earn(&builders[who], (0..count).map(|n| n % 977 + 1)).await;
+                    let made = fixture.earn(&builders[who], (0..count).map(|n| n % 977 + 1)).await;
                     earned[who].extend(made.into_iter().map(|(id, net)| (id.to_string(), net)));
                 }
                 2 => {
                     let fault = *random.choice(&[Fault::Before, Fault::After, Fault::Lost]).unwrap();
-                    bench.store.fail_nth(1 + random.u64(..5), fault);
-                    _ = bench.payouts.pay_out(&builders[who]).await;
-                    bench.store.heal();
+                    fixture.store.fail_nth(1 + random.u64(..5), fault);
+                    _ = fixture.payouts.pay_out(&builders[who]).await;
+                    fixture.store.heal();
                 }
-                3 => bench.payouts.resume().await.unwrap(),
+                3 => fixture.payouts.resume().await.unwrap(),
                 _ => {
                     let at_once = (0..4).map(|_| {
-                        let (payouts, builder) = (Arc::clone(&bench.payouts), builders[who].clone());
+                        let (payouts, builder) = (Arc::clone(&fixture.payouts), builders[who].clone());
                         tokio::spawn(async move { payouts.pay_out(&builder).await.map(drop) })
                     });
                     for one in at_once.collect::<Vec<_>>() {
@@ -401,14 +404,14 @@ async fn every_receipt_is_in_one_packet() {
                 }
             }
         }
-        bench.payouts.resume().await.unwrap();
+        fixture.payouts.resume().await.unwrap();
         for (who, builder) in builders.iter().enumerate() {
             // The first may continue an interrupted payout.
-            while bench.payouts.pay_out(builder).await.unwrap().is_some() {}
+            while fixture.payouts.pay_out(builder).await.unwrap().is_some() {}
             let (mut paid, mut packets) = (BTreeMap::new(), BTreeSet::new());
-            for packet in bench.payouts.list(builder, 1_000, None).await.unwrap().0 {
-                let receipts = bench.receipts(&packet.id).await;
-                assert_eq!(packet.status, Status::Created, "seed {seed}");
+            for packet in fixture.payouts.list(builder, 1_000, None).await.unwrap().0 {
+                let receipts = fixture.receipts(&packet.id).await;
+                assert_eq!(packet.status, PayoutStatus::Created, "seed {seed}");
                 assert!(packet.receipt_count > 0, "seed {seed}: an empty packet");
                 assert_eq!(
                     (packet.receipt_count, packet.amount),
@@ -422,30 +425,31 @@ async fn every_receipt_is_in_one_packet() {
             }
             assert_eq!(paid, earned[who], "seed {seed}");
         }
-        let all = bench.payouts.list_all(Some(Status::Created), 1_000, None).await.unwrap().0;
-        let own = bench.payouts.list(&builders[0], 1_000, None).await.unwrap().0.len()
-            + bench.payouts.list(&builders[1], 1_000, None).await.unwrap().0.len();
+        let all = fixture.payouts.list_all(Some(PayoutStatus::Created), 1_000, None).await.unwrap().0;
+        let own = fixture.payouts.list(&builders[0], 1_000, None).await.unwrap().0.len()
+            + fixture.payouts.list(&builders[1], 1_000, None).await.unwrap().0.len();
         assert_eq!(all.len(), own, "seed {seed}");
-        assert_eq!(flaws(bench.store.inner()).await, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(flaws(fixture.store.inner()).await, Vec::<String>::new(), "seed {seed}");
     }
 }
 
 #[tokio::test]
-async fn packets_of_a_state_come_page_by_page_and_of_one_that_none_is_in_nothing_is_looked_for() {
-    let bench = Bench::new().settled().await;
-    bench.earn(&bench.builder, [1]).await;
-    let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+async fn payouts_of_a_state_are_paged_and_an_empty_state_reads_nothing() {
+    let fixture = Fixture::new().settled().await;
+    fixture.earn(&fixture.builder, [1]).await;
+    let packet = fixture.payouts.pay_out(&fixture.builder).await.unwrap().unwrap();
     let mut batch = tollhouse_store::Batch::new();
     for at in 1..=1_000 {
         let id = PayoutId::of_time(Timestamp(packet.id.made_at().0 + at));
-        batch.insert(&PAYOUTS, &key(&bench.builder, &id), &Packet { id: id.clone(), ..packet.clone() });
+        batch.insert(&PAYOUTS, &key(&fixture.builder, &id), &Packet { id: id.clone(), ..packet.clone() });
     }
-    batch.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
-    let of = async |status: Status, cursor: Option<PayoutId>| bench.payouts.list_all(Some(status), 300, cursor.as_ref()).await.unwrap();
-    assert_eq!(of(Status::Paid, None).await, (vec![], None));
+    batch.commit(fixture.store.inner(), Durability::Buffered).await.unwrap();
+    let of =
+        async |status: PayoutStatus, cursor: Option<PayoutId>| fixture.payouts.list_all(Some(status), 300, cursor.as_ref()).await.unwrap();
+    assert_eq!(of(PayoutStatus::Paid, None).await, (vec![], None));
     let (mut times, mut pages, mut cursor) = (vec![], 0, None);
     while pages == 0 || cursor.is_some() {
-        let (found, next) = of(Status::Created, cursor).await;
+        let (found, next) = of(PayoutStatus::Created, cursor).await;
         times.extend(found.iter().map(|packet| packet.id.made_at().0));
         (pages, cursor) = (pages + 1, next);
     }

@@ -22,11 +22,11 @@ const FIXED: u8 = 1;
 const AT_MOST: u8 = 2;
 
 /// Number of bytes that the MAC covers.
-const SAID_BYTES: usize = 28;
+const CLAIMS_BYTES: usize = 28;
 
 /// The data of a quote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct QuoteClaims {
     pub(super) endpoint: EndpointId,
     pub(super) price: MicroUsd,
     /// Whether the price is a maximum, for a metered tool.
@@ -34,16 +34,16 @@ pub(super) struct Said {
     pub(super) expires_at: Timestamp,
 }
 
-impl Said {
+impl QuoteClaims {
     pub(super) fn written(&self, key: &QuoteKey) -> String {
-        let said = self.bytes();
+        let message = self.bytes();
         let mut id = PREFIX.to_owned();
-        URL_SAFE_NO_PAD.encode_string([&said[..], &key.mac(&said)].concat(), &mut id);
+        URL_SAFE_NO_PAD.encode_string([&message[..], &key.mac(&message)].concat(), &mut id);
         id
     }
 
-    fn bytes(&self) -> [u8; SAID_BYTES] {
-        let mut bytes = [0; SAID_BYTES];
+    fn bytes(&self) -> [u8; CLAIMS_BYTES] {
+        let mut bytes = [0; CLAIMS_BYTES];
         bytes[0] = if self.metered { AT_MOST } else { FIXED };
         bytes[1..7].copy_from_slice(&low::<6>(self.expires_at.0));
         bytes[7..12].copy_from_slice(&low::<5>(self.price.0));
@@ -52,7 +52,7 @@ impl Said {
     }
 
     /// Parses bytes whose MAC is verified. `None` for an unknown kind.
-    fn of(bytes: &[u8; SAID_BYTES]) -> Option<Self> {
+    fn of(bytes: &[u8; CLAIMS_BYTES]) -> Option<Self> {
         let metered = match bytes[0] {
             FIXED => false,
             AT_MOST => true,
@@ -69,19 +69,19 @@ impl Said {
 }
 
 /// Verifies and parses a quote id.
-pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<Said> {
+pub(super) fn read(text: &str, keys: &[QuoteKey]) -> Option<QuoteClaims> {
     let encoded = text.strip_prefix(PREFIX)?;
-    let mut bytes = [0; SAID_BYTES + MAC_BYTES];
+    let mut bytes = [0; CLAIMS_BYTES + MAC_BYTES];
     // Longer texts do not fit, and are not decoded further.
     let read = URL_SAFE_NO_PAD.decode_slice(encoded, &mut bytes).ok()?;
-    let (said, mac) = bytes.split_first_chunk().filter(|_| read == bytes.len())?;
-    keys.iter().any(|key| key.made(said, mac)).then(|| Said::of(said))?
+    let (message, mac) = bytes.split_first_chunk().filter(|_| read == bytes.len())?;
+    keys.iter().any(|key| key.made(message, mac)).then(|| QuoteClaims::of(message))?
 }
 
 /// Returns a number as `N` bytes, capped at the maximum.
 fn low<const N: usize>(number: u64) -> [u8; N] {
-    let most = (1_u64 << (8 * N)) - 1;
-    let bytes = number.min(most).to_be_bytes();
+    let max = (1_u64 << (8 * N)) - 1;
+    let bytes = number.min(max).to_be_bytes();
     let mut low = [0; N];
     low.copy_from_slice(&bytes[bytes.len() - N..]);
     low

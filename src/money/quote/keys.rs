@@ -50,15 +50,15 @@ impl QuoteKey {
 
 /// Remembers former keys until their quotes have expired, so that a rotation breaks no quote.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<Past>);
+pub(super) struct QuoteKeyring(Mutex<RetiredKey>);
 
 #[derive(Debug, Default)]
-struct Past {
+struct RetiredKey {
     last: Option<QuoteKey>,
     before: Vec<(QuoteKey, Timestamp)>,
 }
 
-impl Remembered {
+impl QuoteKeyring {
     /// Returns the keys in force, the current one first, followed by those that were current within `lifetime`.
     pub(super) fn with(&self, mut in_force: Vec<QuoteKey>, now: Timestamp, lifetime: Duration) -> Vec<QuoteKey> {
         let mut past = self.0.lock().unwrap_or_else(PoisonError::into_inner);

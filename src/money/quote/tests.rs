@@ -9,8 +9,8 @@ use crate::SignedOffers;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LIFETIME: Duration = Duration::from_secs(60);
 
-fn terms(price: u64) -> Arc<Terms> {
-    Arc::new(Terms {
+fn terms(price: u64) -> Arc<CallTerms> {
+    Arc::new(CallTerms {
         slug: "some-tool".parse().unwrap(),
         endpoint_id: "ep_01M815SNBRFK5W9N9KTE3F3SM8".parse().unwrap(),
         owner: tollhouse_tool::Owner::Platform,
@@ -44,11 +44,11 @@ fn a_quote_holds_whatever_the_price_becomes_until_it_expires() {
     let quotes = quotes(&clock);
     let quote = quotes.make(&terms(2_000));
     assert_eq!((quote.price, quote.expires_at), (MicroUsd(2_000), NOW.plus_millis(60_000)));
-    let later = Terms { version: "another".to_owned(), ..Terms::clone(&terms(9_000)) };
-    for asked in [terms(2_000), terms(9_000), terms(1), Arc::new(later)] {
-        let Quoted { terms, id } = quotes.under(&asked, Some(&quote.id)).unwrap();
+    let later = CallTerms { version: "another".to_owned(), ..CallTerms::clone(&terms(9_000)) };
+    for request in [terms(2_000), terms(9_000), terms(1), Arc::new(later)] {
+        let QuotedTerms { terms, id } = quotes.under(&request, Some(&quote.id)).unwrap();
         assert_eq!((terms.price, id.as_deref()), (MicroUsd(2_000), Some(&*quote.id)));
-        assert_eq!(terms.version, asked.version, "what runs is what there is");
+        assert_eq!(terms.version, request.version, "what runs is what there is");
     }
     clock.set(NOW.plus_millis(59_999));
     assert!(quotes.under(&terms(9_000), Some(&quote.id)).is_ok());
@@ -73,12 +73,12 @@ fn a_call_that_names_no_quote_or_costs_nothing_is_priced_as_it_is() {
 #[test]
 fn the_most_that_was_quoted_is_no_price_where_nobody_says_that_a_call_costs_less() {
     let quotes = quotes(&Clock::fixed(NOW));
-    let metered = |price| Arc::new(Terms { metered: true, ..Terms::clone(&terms(price)) });
-    let (most, fixed) = (quotes.make(&metered(5_000)), quotes.make(&terms(5_000)));
+    let metered = |price| Arc::new(CallTerms { metered: true, ..CallTerms::clone(&terms(price)) });
+    let (max, fixed) = (quotes.make(&metered(5_000)), quotes.make(&terms(5_000)));
     let priced = |terms: &_, quote: &Quote| quotes.under(terms, Some(&quote.id)).unwrap().terms.price.0;
-    for (asked, price) in [(terms(1_000), 1_000), (terms(9_000), 5_000), (metered(1_000), 5_000), (metered(9_000), 5_000)] {
-        assert_eq!(priced(&asked, &most), price, "{} {}", asked.price, asked.metered);
-        assert_eq!(priced(&asked, &fixed), 5_000, "{} {}", asked.price, asked.metered);
+    for (request, price) in [(terms(1_000), 1_000), (terms(9_000), 5_000), (metered(1_000), 5_000), (metered(9_000), 5_000)] {
+        assert_eq!(priced(&request, &max), price, "{} {}", request.price, request.metered);
+        assert_eq!(priced(&request, &fixed), 5_000, "{} {}", request.price, request.metered);
     }
 }
 
@@ -86,7 +86,7 @@ fn the_most_that_was_quoted_is_no_price_where_nobody_says_that_a_call_costs_less
 fn a_quote_is_of_one_endpoint() {
     let quotes = quotes(&Clock::fixed(NOW));
     let quote = quotes.make(&terms(2_000));
-    let other = Arc::new(Terms { endpoint_id: EndpointId::generate(), ..Terms::clone(&terms(2_000)) });
+    let other = Arc::new(CallTerms { endpoint_id: EndpointId::generate(), ..CallTerms::clone(&terms(2_000)) });
     assert_eq!(quotes.under(&other, Some(&quote.id)).unwrap_err(), QuoteRefusal::OtherTool);
 }
 
@@ -97,9 +97,9 @@ fn an_id_fits_a_header_and_none_that_was_altered_in_any_place_holds() {
     let refused = |id: &str| quotes.under(&terms(9_000), Some(id)).unwrap_err() == QuoteRefusal::Unknown;
     assert_eq!(quote.id.len(), 68);
     assert!(quote.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'), "{}", quote.id);
-    for place in 0..quote.id.len() {
+    for position in 0..quote.id.len() {
         for other in ["A", "b", "7", "_", "-", "=", "+", "/", " ", ".", "\u{0}", "é", ""] {
-            let altered = format!("{}{other}{}", &quote.id[..place], &quote.id[place + 1..]);
+            let altered = format!("{}{other}{}", &quote.id[..position], &quote.id[position + 1..]);
             assert!(altered == quote.id || refused(&altered), "{altered}");
         }
     }

@@ -10,7 +10,7 @@ use tollhouse_tool::{MicroUsd, SettleTime, Slug};
 /// The part of a receipt that is known before the money moves. It is stored with the intent to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Draft {
+pub struct ReceiptDraft {
     /// The receipt's id.
     pub receipt_id: ReceiptId,
     /// The tool that was called.
@@ -49,7 +49,7 @@ pub struct Draft {
 
 /// How a call was paid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Payment {
+pub enum ReceiptPayment {
     /// Not paid.
     Free,
     /// By developer credit.
@@ -58,12 +58,12 @@ pub enum Payment {
         credit: String,
     },
     /// Tokens, on a network.
-    X402(Transfer),
+    X402(SettledTransfer),
 }
 
 /// A settled x402 payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transfer {
+pub struct SettledTransfer {
     /// The network's CAIP-2 id, also for v1 payments.
     pub network: String,
     /// Address of the token.
@@ -85,7 +85,7 @@ pub struct Transfer {
 /// The means of payment as in the receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum PaymentKind {
     /// By x402.
     X402,
     /// By developer credit.

@@ -19,7 +19,7 @@ use tollhouse_base::{
     id::{ReceiptId, RequestId},
 };
 use tollhouse_store::{
-    Batch, Counter, Direction, Durability, Formatted, Limit, Size, Store, StoreError, Table,
+    Batch, Counter, Direction, Durability, Formatted, SpaceSize, Store, StoreError, SumLimit, Table,
     pack::{Item, Pack, packs},
     schema,
 };
@@ -41,10 +41,10 @@ pub(super) const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FRE
 const COUNT: Counter<()> = schema::FREE_COUNT.counting();
 const BYTES: Counter<()> = schema::FREE_BYTES.counting();
 /// Counts of an older version: receipts added by calls, added by sorting, and deleted.
-const ADDED: Table<(), Tally> = schema::FREE_ADDED.holding();
-const SORTED: Table<(), Tally> = schema::FREE_SORTED.holding();
-const REMOVED: Table<(), Tally> = schema::FREE_REMOVED.holding();
-const PLACE: Table<(), SortedTo> = schema::FREE_PLACE.holding();
+const ADDED: Table<(), ReceiptTally> = schema::FREE_ADDED.holding();
+const SORTED: Table<(), ReceiptTally> = schema::FREE_SORTED.holding();
+const REMOVED: Table<(), ReceiptTally> = schema::FREE_REMOVED.holding();
+const PLACE: Table<(), SortProgress> = schema::FREE_PLACE.holding();
 
 /// Marks in the table that all receipts are sorted. No receipt's id begins with it.
 const EVERYWHERE: u8 = u8::MAX;
@@ -70,31 +70,31 @@ pub struct FreeReceipts {
     clock: Clock,
     settings: FreeReceiptSettings,
     /// The last known count.
-    known: Mutex<Size>,
+    known: Mutex<SpaceSize>,
     /// Whether an older version may have left some among the receipts of paid calls.
     unsorted: AtomicBool,
 }
 
 /// A number of receipts, and their size in bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-struct Tally {
+struct ReceiptTally {
     receipts: u64,
     bytes: u64,
 }
-tollhouse_store::postcard_values!(Tally);
+tollhouse_store::postcard_values!(ReceiptTally);
 
 /// Progress of sorting the receipts of an older version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SortedTo {
+enum SortProgress {
     Receipt(ReceiptId),
     Everywhere,
 }
 
 /// A pack of receipts and its key.
-struct Packed {
+struct PackedReceipts {
     key: (u64, RequestId, u32),
     value: Pack,
-    tally: Tally,
+    tally: ReceiptTally,
 }
 
 impl fmt::Debug for FreeReceipts {
@@ -111,15 +111,15 @@ impl FreeReceipts {
     /// Errors of the store.
     pub async fn open(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Result<Arc<Self>, StoreError> {
         take_over_tallies(&*store).await?;
-        let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortedTo::Everywhere));
+        let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortProgress::Everywhere));
         Ok(Arc::new(Self { store, clock, settings, known: Mutex::default(), unsorted }))
     }
 
     /// Returns the rows that store `receipts`, given as ids and records.
     #[must_use]
     pub fn stored<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
-        let (mut batch, mut sum) = (Batch::new(), Tally::default());
-        for one in in_packs(receipts) {
+        let (mut batch, mut sum) = (Batch::new(), ReceiptTally::default());
+        for one in group_by_pack(receipts) {
             sum.receipts += one.tally.receipts;
             sum.bytes += one.tally.bytes;
             batch.put(&FREE_RECEIPTS, &one.key, &one.value);
@@ -150,24 +150,24 @@ impl FreeReceipts {
 
     /// Returns whether another host of the store may have made the receipt within the last `millis` milliseconds.
     #[must_use]
-    pub fn is_of_late(&self, id: &ReceiptId, millis: u64) -> bool {
+    pub fn is_recent(&self, id: &ReceiptId, millis: u64) -> bool {
         let (made_at, now) = (id.made_at(), self.clock.now());
         self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)
     }
 
     /// Returns the number and size of the receipts, or the last known ones while the store is unavailable.
-    pub async fn size(&self) -> Size {
-        let asked = self.stored_size().await;
+    pub async fn size(&self) -> SpaceSize {
+        let request = self.stored_size().await;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(size) = asked {
+        if let Ok(size) = request {
             *known = size;
         }
         *known
     }
 
-    async fn stored_size(&self) -> Result<Size, StoreError> {
+    async fn stored_size(&self) -> Result<SpaceSize, StoreError> {
         let sum = async |counter: &Counter<()>| Ok(u64::try_from(counter.get(&*self.store, &()).await?).unwrap_or_default());
-        Ok(Size { entries: sum(&COUNT).await?, bytes: sum(&BYTES).await? })
+        Ok(SpaceSize { entries: sum(&COUNT).await?, bytes: sum(&BYTES).await? })
     }
 
     /// Deletes old and excess receipts, after sorting those of an older version.
@@ -190,7 +190,7 @@ impl FreeReceipts {
         let all = FREE_RECEIPTS.all();
         let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
-        let (mut batch, mut sum, mut gone) = (Batch::new(), Tally::default(), 0);
+        let (mut batch, mut sum, mut removed) = (Batch::new(), ReceiptTally::default(), 0);
         // All deletions include the first pack, so that concurrent ones conflict.
         packs.iter().take(1).for_each(|first| _ = batch.holds(&FREE_RECEIPTS, first));
         for pack in packs {
@@ -204,7 +204,7 @@ impl FreeReceipts {
             sum.receipts += receipts;
             sum.bytes += (FREE_RECEIPTS.bytes_of(&pack.key) + pack.value.bytes()) as u64;
             batch.sweep(&FREE_RECEIPTS, &pack);
-            gone += 1;
+            removed += 1;
         }
         if batch.changes_nothing() {
             return Ok(false);
@@ -212,7 +212,7 @@ impl FreeReceipts {
         count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
         match batch.commit(&*self.store, Durability::Buffered).await {
             Ok(_) => {
-                FREE_RECEIPTS.expired(gone);
+                FREE_RECEIPTS.expired(removed);
                 Ok(true)
             }
             // Another host of the store is deleting them.
@@ -225,17 +225,17 @@ impl FreeReceipts {
     /// was interrupted.
     async fn sort(&self) -> Result<(), StoreError> {
         let mut row = PLACE.row(&*self.store, &()).await?;
-        while row.as_ref().is_none_or(|row| row.value != SortedTo::Everywhere) {
+        while row.as_ref().is_none_or(|row| row.value != SortProgress::Everywhere) {
             let range = match row.as_ref().map(|row| &row.value) {
-                Some(SortedTo::Receipt(last)) => RECEIPTS.all().after(last),
-                Some(SortedTo::Everywhere) | None => RECEIPTS.all(),
+                Some(SortProgress::Receipt(last)) => RECEIPTS.all().after(last),
+                Some(SortProgress::Everywhere) | None => RECEIPTS.all(),
             };
             let some = RECEIPTS.page(&*self.store, &range, SORT, Direction::Forward).await?;
-            let next = some.last().map_or(SortedTo::Everywhere, |last| SortedTo::Receipt(last.key.clone()));
+            let next = some.last().map_or(SortProgress::Everywhere, |last| SortProgress::Receipt(last.key.clone()));
             let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.json)).collect();
             let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms);
-            let kept = free.iter().filter(|row| row.key.made_at().0 >= oldest);
-            let mut batch = Self::stored(kept.map(|row| (&row.key, &row.value.json[..])));
+            let stored = free.iter().filter(|row| row.key.made_at().0 >= oldest);
+            let mut batch = Self::stored(stored.map(|row| (&row.key, &row.value.json[..])));
             free.iter().for_each(|row| _ = batch.sweep(&RECEIPTS, row));
             match &row {
                 Some(row) => batch.replace(&PLACE, row, &next),
@@ -254,7 +254,7 @@ impl FreeReceipts {
     }
 }
 
-impl Formatted for SortedTo {
+impl Formatted for SortProgress {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Receipt(id) => out.extend_from_slice(id.as_str().as_bytes()),
@@ -272,7 +272,7 @@ impl Formatted for SortedTo {
 }
 
 /// Groups `receipts` into packs by the periods of their ids.
-fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<Packed> {
+fn group_by_pack<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Vec<PackedReceipts> {
     let mut receipts: Vec<_> = receipts.collect();
     receipts.sort_unstable_by_key(|(id, _)| *id);
     // Distinguishes packs of the same period by different writers.
@@ -282,8 +282,8 @@ fn in_packs<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Ve
         let items: Vec<_> = some.iter().map(|(id, value)| Item { name: id.as_str().as_bytes(), value }).collect();
         for (part, (count, value)) in (0..).zip(packs(&items)) {
             let key = (window(some[0].0), name.clone(), part);
-            let tally = Tally { receipts: count as u64, bytes: (FREE_RECEIPTS.bytes_of(&key) + value.bytes()) as u64 };
-            packed.push(Packed { key, value, tally });
+            let tally = ReceiptTally { receipts: count as u64, bytes: (FREE_RECEIPTS.bytes_of(&key) + value.bytes()) as u64 };
+            packed.push(PackedReceipts { key, value, tally });
         }
     }
     packed
@@ -295,7 +295,7 @@ fn window(id: &ReceiptId) -> u64 {
 
 /// Adds changes of the counts to a commit.
 fn count(batch: &mut Batch, receipts: i128, bytes: i128) {
-    const ANY: Limit = Limit::Floor(i128::MIN);
+    const ANY: SumLimit = SumLimit::Floor(i128::MIN);
     batch.add(&COUNT, &(), receipts, ANY).add(&BYTES, &(), bytes, ANY);
 }
 

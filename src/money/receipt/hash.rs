@@ -88,17 +88,17 @@ mod tests {
     fn rfc_8785_values() {
         let given = r#"{"numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
             "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false]}"#;
-        let wanted = "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],\
+        let requested = "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],\
             \"string\":\"\u{20ac}$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}";
-        assert_eq!(canonical_text(given), wanted);
+        assert_eq!(canonical_text(given), requested);
     }
 
     #[test]
     fn integers_that_no_double_holds_are_the_nearest_that_one_does() {
-        for (given, wanted) in
+        for (given, requested) in
             [("9007199254740992", "9007199254740992"), ("9007199254740993", "9007199254740992"), ("-9007199254740993", "-9007199254740992")]
         {
-            assert_eq!(canonical_text(given), wanted);
+            assert_eq!(canonical_text(given), requested);
         }
     }
 
@@ -107,15 +107,15 @@ mod tests {
     fn rfc_8785_order_of_members() {
         let given = r#"{"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
             "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"}"#;
-        let wanted = "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u{80}\":\"Control\",\"\u{f6}\":\"Latin Small Letter O With Diaeresis\",\
+        let requested = "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\u{80}\":\"Control\",\"\u{f6}\":\"Latin Small Letter O With Diaeresis\",\
             \"\u{20ac}\":\"Euro Sign\",\"\u{1f600}\":\"Emoji: Grinning Face\",\"\u{fb33}\":\"Hebrew Letter Dalet With Dagesh\"}";
-        assert_eq!(canonical_text(given), wanted);
+        assert_eq!(canonical_text(given), requested);
     }
 
     /// RFC 8785, appendix B.
     #[test]
     fn rfc_8785_numbers() {
-        for (bits, wanted) in [
+        for (bits, requested) in [
             (0x0000_0000_0000_0000_u64, "0"),
             (0x8000_0000_0000_0000, "0"),
             (0x0000_0000_0000_0001, "5e-324"),
@@ -131,7 +131,7 @@ mod tests {
             (0x41b3_de43_5555_5554, "333333333.33333325"),
             (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
         ] {
-            assert_eq!(canonical(&Value::from(f64::from_bits(bits))), wanted.as_bytes());
+            assert_eq!(canonical(&Value::from(f64::from_bits(bits))), requested.as_bytes());
         }
     }
 

@@ -117,10 +117,10 @@ mod tests {
     /// RFC 8037, appendix A.4 and A.5.
     #[test]
     fn rfc_8037_signature() {
-        let wanted = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.\
+        let requested = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.\
             hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
         let jws = sign(&rfc_key(), &header(), b"Example of Ed25519 signing");
-        assert_eq!(jws, wanted);
+        assert_eq!(jws, requested);
         let parts = Parts::parse(&jws).unwrap();
         assert_eq!(parts.payload, b"Example of Ed25519 signing");
         assert!(parts.is_by(&rfc_key().verifying_key()));

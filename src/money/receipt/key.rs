@@ -13,12 +13,12 @@ use ed25519_dalek::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollhouse_base::{clock::Timestamp, folder};
+use tollhouse_base::{clock::Timestamp, fsync_dir};
 use tollhouse_store::{Store, StoreError};
 use zeroize::Zeroizing;
 
 use super::{
-    Draft, OfferFormat, OfferReceipt, Payment, Record, Signed, Transfer, canonical,
+    OfferFormat, OfferReceipt, Receipt, ReceiptDraft, ReceiptPayment, SettledTransfer, UnsignedReceipt, canonical,
     eip712::TypedSigner,
     free::FREE_RECEIPTS,
     jws,
@@ -37,7 +37,7 @@ pub(super) const RECEIPT_TYPE: &str = "tollhouse-receipt+jws";
 const PAYOUT_TYPE: &str = "tollhouse-payout+jws";
 
 /// Signs receipts.
-pub struct Signer {
+pub struct ReceiptSigner {
     key: SigningKey,
     kid: String,
     retired: Vec<VerifyingKey>,
@@ -65,7 +65,7 @@ pub enum KeyError {
     },
 }
 
-impl Signer {
+impl ReceiptSigner {
     /// Reads the key in the data folder, or creates one on the first start.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Signer {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn is_lost(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
+    pub async fn is_truncated(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);
         }
@@ -117,7 +117,7 @@ impl Signer {
     ///
     /// # Errors
     ///
-    /// See [`Signer::open`].
+    /// See [`ReceiptSigner::open`].
     pub fn rotate(folder: &Path) -> Result<Self, KeyError> {
         let before = Self::open(folder)?;
         // First add the old key to the former ones, then replace it: a crash in between loses neither.
@@ -134,7 +134,7 @@ impl Signer {
 
     /// Sets the format of offers and receipts in challenges and settlements.
     #[must_use]
-    pub fn telling(self, format: OfferFormat) -> Self {
+    pub fn with_format(self, format: OfferFormat) -> Self {
         let typed = (format == OfferFormat::Eip712).then(|| TypedSigner::of(self.key.as_bytes()));
         Self { typed, ..self }
     }
@@ -165,8 +165,8 @@ impl Signer {
 
     /// Returns the `extensions` of a payment's settle response, if they differ from those in its record.
     #[must_use]
-    pub fn settle_extensions(&self, draft: &Draft, payment: &Payment) -> Option<Value> {
-        let (Some(typed), Payment::X402(transfer)) = (&self.typed, payment) else { return None };
+    pub fn settle_extensions(&self, draft: &ReceiptDraft, payment: &ReceiptPayment) -> Option<Value> {
+        let (Some(typed), ReceiptPayment::X402(transfer)) = (&self.typed, payment) else { return None };
         Some(offer::extensions(&typed.receipt(&Payload::new(draft, transfer))))
     }
 
@@ -192,22 +192,22 @@ impl Signer {
 
     /// Makes the signed receipt of a call.
     #[must_use]
-    pub fn receipt(&self, draft: Draft, payment: Payment) -> Signed {
+    pub fn receipt(&self, draft: ReceiptDraft, payment: ReceiptPayment) -> Receipt {
         self.sign(match payment {
-            Payment::Free => Record::free(draft),
-            Payment::Credit { credit } => Record::credit(draft, &credit),
-            Payment::X402(transfer) => {
+            ReceiptPayment::Free => UnsignedReceipt::free(draft),
+            ReceiptPayment::Credit { credit } => UnsignedReceipt::credit(draft, &credit),
+            ReceiptPayment::X402(transfer) => {
                 let offer_receipt = self.offer_receipt(&draft, &transfer);
-                Record::x402(draft, transfer, offer_receipt)
+                UnsignedReceipt::x402(draft, transfer, offer_receipt)
             }
         })
     }
 
     /// Signs a record.
     #[must_use]
-    pub fn sign(&self, record: Record) -> Signed {
+    pub fn sign(&self, record: UnsignedReceipt) -> Receipt {
         let signature = self.sign_json(&json_of(&record));
-        Signed { record, signature }
+        Receipt { record, signature }
     }
 
     /// Returns a stored receipt for its reader, and signs it if it was stored unsigned.
@@ -234,7 +234,7 @@ impl Signer {
         self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
     }
 
-    fn offer_receipt(&self, draft: &Draft, transfer: &Transfer) -> OfferReceipt {
+    fn offer_receipt(&self, draft: &ReceiptDraft, transfer: &SettledTransfer) -> OfferReceipt {
         let payload = json_of(&Payload::new(draft, transfer));
         OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(self.did_url(), None, &payload) }
     }
@@ -250,7 +250,7 @@ impl Signer {
 }
 
 /// Does not show the key.
-impl std::fmt::Debug for Signer {
+impl std::fmt::Debug for ReceiptSigner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Signer").field("kid", &self.kid).field("retired", &self.retired.len()).finish_non_exhaustive()
     }
@@ -295,7 +295,7 @@ fn read_retired(path: &Path) -> Result<Vec<VerifyingKey>, KeyError> {
 
 /// Creates a file atomically. An existing file stays.
 fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
-    write_beside(path, bytes, |draft| match fs::hard_link(draft, path) {
+    write_temp(path, bytes, |draft| match fs::hard_link(draft, path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     })
@@ -303,17 +303,17 @@ fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
 
 /// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
-    write_beside(path, bytes, |draft| fs::rename(draft, path))
+    write_temp(path, bytes, |draft| fs::rename(draft, path))
 }
 
-fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), KeyError> {
+fn write_temp(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), KeyError> {
     let draft = path.with_extension(format!("{}.tmp", ulid::Ulid::generate()));
     let written = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         put(&draft)?;
-        folder::sync_entry(path)
+        fsync_dir::sync_entry(path)
     };
     let outcome = written();
     match fs::remove_file(&draft) {
@@ -327,7 +327,7 @@ fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Stored, *};
+    use super::{super::StoredReceipt, *};
     use tollhouse_store::{Durability, memory::MemoryStore};
 
     fn set_mode(path: &Path, mode: u32) {
@@ -337,8 +337,8 @@ mod tests {
     #[test]
     fn key_is_made_once_and_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Signer::open(folder.path()).unwrap();
-        let again = Signer::open(folder.path()).unwrap();
+        let first = ReceiptSigner::open(folder.path()).unwrap();
+        let again = ReceiptSigner::open(folder.path()).unwrap();
         assert_eq!(first.jwks(), again.jwks());
         assert_eq!(fs::metadata(folder.path().join(KEY_FILE)).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left lying about");
@@ -348,12 +348,12 @@ mod tests {
     async fn a_missing_key_is_lost_where_the_store_holds_receipts() {
         let folder = tempfile::tempdir().unwrap();
         let store = MemoryStore::default();
-        assert!(!Signer::is_lost(folder.path(), &store).await.unwrap(), "the first start makes one");
+        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap(), "the first start makes one");
         let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
-        store.apply(RECEIPTS.put(&id, &Stored { json: b"{}".to_vec(), short: false }), Durability::Durable).await.unwrap();
-        assert!(Signer::is_lost(folder.path(), &store).await.unwrap());
-        Signer::open(folder.path()).unwrap();
-        assert!(!Signer::is_lost(folder.path(), &store).await.unwrap());
+        store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec(), short: false }), Durability::Durable).await.unwrap();
+        assert!(ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
+        ReceiptSigner::open(folder.path()).unwrap();
+        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
         let starts: Vec<_> = (0..8)
             .map(|_| {
                 let folder = folder.path().to_owned();
-                std::thread::spawn(move || Signer::open(&folder).unwrap().kid().to_owned())
+                std::thread::spawn(move || ReceiptSigner::open(&folder).unwrap().kid().to_owned())
             })
             .collect();
         let kids: std::collections::BTreeSet<_> = starts.into_iter().map(|start| start.join().unwrap()).collect();
@@ -383,21 +383,21 @@ mod tests {
     #[test]
     fn exposed_key_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Signer::open(folder.path()).unwrap();
+        ReceiptSigner::open(folder.path()).unwrap();
         for mode in [0o640, 0o604, 0o620, 0o644] {
             set_mode(&folder.path().join(KEY_FILE), mode);
-            let refused = Signer::open(folder.path()).unwrap_err();
+            let refused = ReceiptSigner::open(folder.path()).unwrap_err();
             assert!(matches!(refused, KeyError::Exposed { mode: found, .. } if found == mode), "{refused:?}");
         }
         set_mode(&folder.path().join(KEY_FILE), 0o400);
-        Signer::open(folder.path()).unwrap();
+        ReceiptSigner::open(folder.path()).unwrap();
     }
 
     #[test]
     fn damaged_key_is_refused_and_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(KEY_FILE);
-        Signer::open(folder.path()).unwrap();
+        ReceiptSigner::open(folder.path()).unwrap();
         let good = fs::read_to_string(&path).unwrap();
         for bad in [
             String::new(),
@@ -406,7 +406,7 @@ mod tests {
             good.replace("-----END PRIVATE KEY-----", ""),
         ] {
             fs::write(&path, &bad).unwrap();
-            assert!(matches!(Signer::open(folder.path()), Err(KeyError::Malformed(_))), "{bad}");
+            assert!(matches!(ReceiptSigner::open(folder.path()), Err(KeyError::Malformed(_))), "{bad}");
             assert_eq!(fs::read_to_string(&path).unwrap(), bad);
         }
     }
@@ -415,17 +415,17 @@ mod tests {
     fn retired_keys_that_cannot_be_read_are_not_forgotten() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join(RETIRED_FILE)).unwrap();
-        assert!(matches!(Signer::open(folder.path()), Err(KeyError::Io { .. })));
+        assert!(matches!(ReceiptSigner::open(folder.path()), Err(KeyError::Io { .. })));
     }
 
     #[test]
     fn rotation_keeps_the_public_keys() {
         let folder = tempfile::tempdir().unwrap();
-        let mut kids = vec![Signer::open(folder.path()).unwrap().kid().to_owned()];
+        let mut kids = vec![ReceiptSigner::open(folder.path()).unwrap().kid().to_owned()];
         for _ in 0..3 {
-            kids.insert(0, Signer::rotate(folder.path()).unwrap().kid().to_owned());
+            kids.insert(0, ReceiptSigner::rotate(folder.path()).unwrap().kid().to_owned());
         }
-        let jwks = Signer::open(folder.path()).unwrap().jwks();
+        let jwks = ReceiptSigner::open(folder.path()).unwrap().jwks();
         let named: Vec<_> = jwks["keys"].as_array().unwrap().iter().map(|jwk| jwk["kid"].as_str().unwrap().to_owned()).collect();
         assert_eq!(named, kids, "newest first, each once");
         assert_eq!(jwks["keys"][0].as_object().unwrap().len(), 6, "no private member");
@@ -434,12 +434,12 @@ mod tests {
     #[test]
     fn a_key_that_is_given_signs_in_place_of_the_folders_and_knows_those_before() {
         let folder = tempfile::tempdir().unwrap();
-        let before = Signer::open(folder.path()).unwrap();
-        Signer::rotate(folder.path()).unwrap();
-        let given = Signer::given(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
+        let before = ReceiptSigner::open(folder.path()).unwrap();
+        ReceiptSigner::rotate(folder.path()).unwrap();
+        let given = ReceiptSigner::given(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
         assert_eq!(given.kid(), jws::thumbprint(&SigningKey::from_bytes(&[7; 32]).verifying_key()));
         assert!(given.had(before.kid()) && !given.had(given.kid()));
-        assert!(matches!(Signer::given("no key", folder.path()), Err(KeyError::Given)));
+        assert!(matches!(ReceiptSigner::given("no key", folder.path()), Err(KeyError::Given)));
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
         let accepts = [json!({ "scheme": "exact", "network": "eip155:84532", "asset": "0x1", "payTo": "0x2", "amount": "7" })];
         for (format, name, by) in [(OfferFormat::Jws, "jws", "kid"), (OfferFormat::Eip712, "eip712", "address")] {
             let folder = tempfile::tempdir().unwrap();
-            let signer = Signer::open(folder.path()).unwrap().telling(format);
+            let signer = ReceiptSigner::open(folder.path()).unwrap().with_format(format);
             assert!(signer.offers_by()["format"] == name && signer.offers_by()[by].is_string(), "{}", signer.offers_by());
             let offers = signer.offers("https://tools.example/tools/a", &accepts, Timestamp(0));
             assert_eq!((offers.len(), &offers[0]["format"], &offers[0]["acceptIndex"]), (1, &json!(name), &json!(0)));
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn debug_does_not_show_the_key() {
         let folder = tempfile::tempdir().unwrap();
-        let signer = Signer::open(folder.path()).unwrap();
+        let signer = ReceiptSigner::open(folder.path()).unwrap();
         let shown = format!("{signer:?}");
         assert!(shown.contains(signer.kid()) && !shown.contains("key:") && shown.len() < 120, "{shown}");
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::draft::{Draft, Transfer};
+use super::draft::{ReceiptDraft, SettledTransfer};
 
 /// The format of signed offers and receipts in challenges and settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
@@ -69,7 +69,7 @@ pub(super) fn extensions(receipt: &Value) -> Value {
 }
 
 impl Payload {
-    pub(super) fn new(draft: &Draft, transfer: &Transfer) -> Self {
+    pub(super) fn new(draft: &ReceiptDraft, transfer: &SettledTransfer) -> Self {
         Self {
             version: 1,
             network: transfer.network.clone(),

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, json_values, schema};
 
-use super::Signer;
+use super::ReceiptSigner;
 
 const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
 
 /// Maximum number of keys listed.
-const MOST: usize = 1_000;
+const MAX: usize = 1_000;
 
 /// A public key, as a JWK.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ json_values!(PublicKey);
 /// The keys of all hosts of a store.
 pub struct PublishedKeys {
     store: Arc<dyn Store>,
-    signer: Arc<Signer>,
+    signer: Arc<ReceiptSigner>,
 }
 
 impl std::fmt::Debug for PublishedKeys {
@@ -36,7 +36,7 @@ impl PublishedKeys {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn open(store: Arc<dyn Store>, signer: Arc<Signer>) -> Result<Self, StoreError> {
+    pub async fn open(store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Result<Self, StoreError> {
         if store.is_shared() {
             let mut batch = Batch::new();
             for jwk in listed(&signer.jwks()) {
@@ -54,7 +54,7 @@ impl PublishedKeys {
         if !self.store.is_shared() {
             return jwks;
         }
-        match KEYS.readable(&*self.store, &KEYS.all(), MOST, Direction::Forward).await {
+        match KEYS.readable(&*self.store, &KEYS.all(), MAX, Direction::Forward).await {
             Ok(stored) => {
                 let own: Vec<_> = listed(&jwks).iter().map(kid).collect();
                 let others = stored.into_iter().filter(|(kid, _)| !own.contains(kid));
@@ -81,19 +81,19 @@ mod tests {
     use tollhouse_base::clock::Clock;
     use tollhouse_store::memory::MemoryStore;
 
-    fn signer() -> Arc<Signer> {
-        Arc::new(Signer::open(tempfile::tempdir().unwrap().path()).unwrap())
+    fn signer() -> Arc<ReceiptSigner> {
+        Arc::new(ReceiptSigner::open(tempfile::tempdir().unwrap().path()).unwrap())
     }
 
     #[tokio::test]
-    async fn hosts_of_one_store_tell_the_keys_of_all_of_them_and_one_alone_its_own() {
+    async fn hosts_of_one_store_report_the_keys_of_all_of_them_and_one_alone_its_own() {
         let (shared, alone) = (Arc::new(MemoryStore::shared(Clock::default())), Arc::new(MemoryStore::new()));
         let (one, other) = (signer(), signer());
         let first = PublishedKeys::open(Arc::clone(&shared) as _, Arc::clone(&one)).await.unwrap();
         PublishedKeys::open(shared, Arc::clone(&other)).await.unwrap();
-        let told = |jwks: &Value| listed(jwks).iter().map(kid).collect::<Vec<_>>();
-        assert_eq!(told(&first.jwks().await), [one.kid(), other.kid()]);
+        let describe = |jwks: &Value| listed(jwks).iter().map(kid).collect::<Vec<_>>();
+        assert_eq!(describe(&first.jwks().await), [one.kid(), other.kid()]);
         let lonely = PublishedKeys::open(Arc::clone(&alone) as _, Arc::clone(&one)).await.unwrap();
-        assert_eq!((told(&lonely.jwks().await), alone.sizes().spaces.len()), (vec![one.kid().to_owned()], 0));
+        assert_eq!((describe(&lonely.jwks().await), alone.sizes().spaces.len()), (vec![one.kid().to_owned()], 0));
     }
 }

@@ -5,22 +5,22 @@ use tollhouse_base::{clock::Timestamp, id::ReceiptId};
 use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
-    draft::{Draft, Kind, Transfer},
+    draft::{PaymentKind, ReceiptDraft, SettledTransfer},
     offer::OfferReceipt,
-    short::Stored,
+    stored::StoredReceipt,
 };
 
-pub(crate) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
+pub(crate) const RECEIPTS: Table<ReceiptId, StoredReceipt> = schema::RECEIPTS.holding();
 
 /// An unsigned receipt: the signed content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct UnsignedReceipt {
     /// The data about the call.
     #[serde(flatten)]
-    pub draft: Draft,
+    pub draft: ReceiptDraft,
     /// The means of payment.
-    pub kind: Kind,
+    pub kind: PaymentKind,
     /// Whether no real money moved, although the receipt is for a payment.
     pub simulated: bool,
     /// The amount in the token's smallest units. This and the following fields are set only for x402, except for
@@ -52,21 +52,21 @@ pub struct Record {
 
 /// A signed receipt, as its reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Signed {
+pub struct Receipt {
     /// The signed content.
     #[serde(flatten)]
-    pub record: Record,
+    pub record: UnsignedReceipt,
     /// Compact JWS (EdDSA) whose payload is the canonical JSON of the record.
     pub signature: String,
 }
 
-impl Record {
+impl UnsignedReceipt {
     /// Constructs the record of a free call.
     #[must_use]
-    pub fn free(draft: Draft) -> Self {
+    pub fn free(draft: ReceiptDraft) -> Self {
         Self {
             draft,
-            kind: Kind::Free,
+            kind: PaymentKind::Free,
             simulated: false,
             amount: None,
             asset: None,
@@ -81,13 +81,13 @@ impl Record {
 
     /// Constructs the record of a call paid by developer credit.
     #[must_use]
-    pub fn credit(draft: Draft, credit: &str) -> Self {
-        Self { kind: Kind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
+    pub fn credit(draft: ReceiptDraft, credit: &str) -> Self {
+        Self { kind: PaymentKind::Credit, payer: Some(shortened(credit)), ..Self::free(draft) }
     }
 
-    pub(super) fn x402(draft: Draft, transfer: Transfer, offer_receipt: OfferReceipt) -> Self {
+    pub(super) fn x402(draft: ReceiptDraft, transfer: SettledTransfer, offer_receipt: OfferReceipt) -> Self {
         Self {
-            kind: Kind::X402,
+            kind: PaymentKind::X402,
             simulated: transfer.simulated,
             payer: Some(shortened(&transfer.payer)),
             amount: Some(transfer.amount),
@@ -108,12 +108,12 @@ impl Record {
     }
 }
 
-impl Signed {
+impl Receipt {
     /// Returns the row that stores it. Set `short` if all hosts of the store read [that
     /// format](tollhouse_replica::RECEIPTS_SHORT).
     #[must_use]
     pub fn stored(&self, short: bool) -> Batch {
-        RECEIPTS.put(&self.record.draft.receipt_id, &Stored { json: to_bytes(self), short })
+        RECEIPTS.put(&self.record.draft.receipt_id, &StoredReceipt { json: to_bytes(self), short })
     }
 }
 
@@ -138,7 +138,7 @@ pub async fn newest_at(store: &(impl Store + ?Sized)) -> Result<Option<Timestamp
 
 /// Returns whether it is the JSON of a free call's receipt.
 pub(crate) fn is_free(receipt: &[u8]) -> bool {
-    serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
+    serde_json::from_slice::<UnsignedReceipt>(receipt).is_ok_and(|record| record.kind == PaymentKind::Free)
 }
 
 fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {

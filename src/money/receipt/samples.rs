@@ -7,11 +7,11 @@ use tollhouse_base::{
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{Draft, Transfer, json_hash, request_hash};
+use super::{ReceiptDraft, SettledTransfer, json_hash, request_hash};
 
-pub(super) fn draft() -> Draft {
+pub(super) fn draft() -> ReceiptDraft {
     let endpoint_id = EndpointId::generate();
-    Draft {
+    ReceiptDraft {
         receipt_id: ReceiptId::generate(),
         slug: "echo-tool".parse().unwrap(),
         request_hash: request_hash(endpoint_id.as_str(), br#"{"text":"hi"}"#),
@@ -29,8 +29,8 @@ pub(super) fn draft() -> Draft {
     }
 }
 
-pub(super) fn transfer() -> Transfer {
-    Transfer {
+pub(super) fn transfer() -> SettledTransfer {
+    SettledTransfer {
         network: "eip155:84532".to_owned(),
         asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
         amount: "1230".to_owned(),

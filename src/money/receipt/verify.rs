@@ -6,7 +6,7 @@ use ed25519_dalek::VerifyingKey;
 use serde_json::Value;
 
 use super::{
-    Kind, OfferReceipt, Record, canonical,
+    OfferReceipt, PaymentKind, UnsignedReceipt, canonical,
     jws::{self, JwsError, Parts},
     key::RECEIPT_TYPE,
     offer::Payload,
@@ -15,9 +15,9 @@ use super::{
 
 /// A verified receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedReceipt {
     /// The signed content.
-    pub record: Record,
+    pub record: UnsignedReceipt,
     /// Key id of the signer: the thumbprint of a key in the set.
     pub kid: String,
 }
@@ -33,15 +33,15 @@ pub enum VerifyError {
     #[error("the keys are no JWK set")]
     NotAKeySet,
     #[error("the {0} is not a signature that can be checked: {1}")]
-    Signature(Part, #[source] JwsError),
+    Signature(SignaturePart, #[source] JwsError),
     #[error("the {0} is of another type than `{RECEIPT_TYPE}`")]
-    Type(Part),
+    Type(SignaturePart),
     #[error("the {0} names no key (`kid`)")]
-    NoKey(Part),
+    NoKey(SignaturePart),
     #[error("the {0} is by the key `{1}`, which is not in the key set")]
-    UnknownKey(Part, String),
+    UnknownKey(SignaturePart, String),
     #[error("the {0} is forged: the key that it names did not make it")]
-    Forged(Part),
+    Forged(SignaturePart),
     #[error("the receipt was altered: it says otherwise than what was signed about {}", named(.0))]
     Altered(Vec<String>),
     #[error("the x402 receipt is about another payment: its {0} differs")]
@@ -52,7 +52,7 @@ pub enum VerifyError {
 
 /// One of the two signatures of a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum SignaturePart {
     /// The signature of the whole record.
     Record,
     /// The signature of the x402 offer-receipt extension.
@@ -64,45 +64,50 @@ pub enum Part {
 /// # Errors
 ///
 /// Each [`VerifyError`] is a separate reason not to trust the receipt.
-pub fn verify(record: &Value, jwks: &Value) -> Result<Verified, VerifyError> {
+pub fn verify(record: &Value, jwks: &Value) -> Result<VerifiedReceipt, VerifyError> {
     let keys = jwks["keys"].as_array().ok_or(VerifyError::NotAKeySet)?;
     let keys: Vec<VerifyingKey> = keys.iter().filter_map(jws::from_jwk).collect();
     let mut unsigned = record.clone();
     let members = unsigned.as_object_mut().ok_or_else(|| VerifyError::NotAReceipt("it is no JSON object".to_owned()))?;
     let signature = members.remove("signature").ok_or(VerifyError::Unsigned)?;
-    let signature = signature.as_str().ok_or(VerifyError::Signature(Part::Record, JwsError::Form))?;
+    let signature = signature.as_str().ok_or(VerifyError::Signature(SignaturePart::Record, JwsError::Form))?;
 
-    let parts = Parts::parse(signature).map_err(|error| VerifyError::Signature(Part::Record, error))?;
+    let parts = Parts::parse(signature).map_err(|error| VerifyError::Signature(SignaturePart::Record, error))?;
     if parts.header.typ.as_deref() != Some(RECEIPT_TYPE) {
-        return Err(VerifyError::Type(Part::Record));
+        return Err(VerifyError::Type(SignaturePart::Record));
     }
-    let kid = check_signer(Part::Record, &parts, &keys, jws::thumbprint)?;
+    let kid = check_signer(SignaturePart::Record, &parts, &keys, jws::thumbprint)?;
     if parts.payload != canonical(&unsigned) {
         return Err(VerifyError::Altered(differences(&unsigned, &parts.payload)));
     }
-    let record: Record = serde_json::from_value(unsigned).map_err(|error| VerifyError::NotAReceipt(error.to_string()))?;
+    let record: UnsignedReceipt = serde_json::from_value(unsigned).map_err(|error| VerifyError::NotAReceipt(error.to_string()))?;
     match (record.kind, &record.offer_receipt) {
-        (Kind::X402, Some(offer_receipt)) => check_offer_receipt(offer_receipt, &record, &keys)?,
-        (Kind::Credit | Kind::Free, None) => {}
-        (Kind::X402, None) | (Kind::Credit | Kind::Free, Some(_)) => return Err(VerifyError::OfferReceipt),
+        (PaymentKind::X402, Some(offer_receipt)) => check_offer_receipt(offer_receipt, &record, &keys)?,
+        (PaymentKind::Credit | PaymentKind::Free, None) => {}
+        (PaymentKind::X402, None) | (PaymentKind::Credit | PaymentKind::Free, Some(_)) => return Err(VerifyError::OfferReceipt),
     }
-    Ok(Verified { record, kid })
+    Ok(VerifiedReceipt { record, kid })
 }
 
 /// Returns the name of the key that made a signature. `name` returns the name of a key.
-fn check_signer(part: Part, parts: &Parts<'_>, keys: &[VerifyingKey], name: fn(&VerifyingKey) -> String) -> Result<String, VerifyError> {
+fn check_signer(
+    part: SignaturePart,
+    parts: &Parts<'_>,
+    keys: &[VerifyingKey],
+    name: fn(&VerifyingKey) -> String,
+) -> Result<String, VerifyError> {
     let kid = parts.header.kid.clone().ok_or(VerifyError::NoKey(part))?;
     let Some(key) = keys.iter().find(|key| name(key) == kid) else { return Err(VerifyError::UnknownKey(part, kid)) };
     if parts.is_by(key) { Ok(kid) } else { Err(VerifyError::Forged(part)) }
 }
 
-fn check_offer_receipt(offer_receipt: &OfferReceipt, record: &Record, keys: &[VerifyingKey]) -> Result<(), VerifyError> {
-    let form = |error| VerifyError::Signature(Part::OfferReceipt, error);
+fn check_offer_receipt(offer_receipt: &OfferReceipt, record: &UnsignedReceipt, keys: &[VerifyingKey]) -> Result<(), VerifyError> {
+    let form = |error| VerifyError::Signature(SignaturePart::OfferReceipt, error);
     if offer_receipt.format != OfferReceipt::FORMAT {
         return Err(form(JwsError::Form));
     }
     let parts = Parts::parse(&offer_receipt.signature).map_err(form)?;
-    check_signer(Part::OfferReceipt, &parts, keys, jws::did_url)?;
+    check_signer(SignaturePart::OfferReceipt, &parts, keys, jws::did_url)?;
     let payload: Payload = serde_json::from_slice(&parts.payload).map_err(|_| form(JwsError::Form))?;
     let same = [
         ("version", payload.version == 1),
@@ -132,22 +137,24 @@ fn named(fields: &[String]) -> String {
     if fields.is_empty() { "its form".to_owned() } else { format!("`{}`", fields.join("`, `")) }
 }
 
-impl fmt::Display for Verified {
+impl fmt::Display for VerifiedReceipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (record, draft) = (&self.record, &self.record.draft);
         write!(f, "{} for `{}`, {} USD ", draft.receipt_id, draft.slug, draft.price_usd)?;
         match (record.kind, &record.transaction, &record.network) {
-            (Kind::X402, Some(transaction), Some(network)) if record.simulated => write!(f, "simulated as {transaction} on {network}")?,
-            (Kind::X402, Some(transaction), Some(network)) => write!(f, "by {transaction} on {network}")?,
-            (Kind::X402, _, _) => write!(f, "by x402")?,
-            (Kind::Credit, _, _) => write!(f, "by developer credit")?,
-            (Kind::Free, _, _) => write!(f, "(free)")?,
+            (PaymentKind::X402, Some(transaction), Some(network)) if record.simulated => {
+                write!(f, "simulated as {transaction} on {network}")?
+            }
+            (PaymentKind::X402, Some(transaction), Some(network)) => write!(f, "by {transaction} on {network}")?,
+            (PaymentKind::X402, _, _) => write!(f, "by x402")?,
+            (PaymentKind::Credit, _, _) => write!(f, "by developer credit")?,
+            (PaymentKind::Free, _, _) => write!(f, "(free)")?,
         }
         write!(f, ", issued {}, signed by {}", draft.issued_at, self.kid)
     }
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for SignaturePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Record => "receipt's signature",

@@ -1,12 +1,12 @@
 //! Errors of refunds.
 
 use tollhouse_store::StoreError;
-use tollhouse_tool::{MicroUsd, texts};
+use tollhouse_tool::{MicroUsd, public_texts};
 
 use crate::CreditError;
 
 /// Maximum length of a reason, in characters.
-pub(super) const MAX_REASON: usize = texts::MAX_MONEY_REASON;
+pub(super) const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
 
 /// Maximum number of refunds per receipt, so that its record stays small.
 pub(super) const MAX_REFUNDS: usize = 50;

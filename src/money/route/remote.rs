@@ -15,16 +15,16 @@ use tollhouse_tool::MicroUsd;
 use url::Url;
 
 use super::{
-    Cost, Due, Handoff, Holding, Route, RouteError, RouteProvider, Start, Step, Way,
+    AmountDue, Handoff, Holding, Route, RouteCost, RouteError, RouteProvider, RouteStart, RouteStep, RouteSteps,
     amount::{decimal, dollars},
     table::{self, PLACES},
 };
 use crate::{
     ConfigError, checked_address,
-    facilitator::post::{Answer, Poster},
+    facilitator::json_client::{HttpAnswer, JsonClient},
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// LI.FI's header for the API key.
 static KEY: HeaderName = HeaderName::from_static("x-lifi-api-key");
@@ -43,7 +43,7 @@ const MAX_DATA: usize = 64 << 10;
 pub struct RemoteRoutes {
     url: Url,
     key: HeaderMap,
-    poster: Poster,
+    poster: JsonClient,
 }
 
 /// The fields of an answer that are used.
@@ -118,33 +118,33 @@ impl RemoteRoutes {
             value.set_sensitive(true);
             headers.insert(&KEY, value);
         }
-        Ok(Self { url: base.join("quote/toAmount").map_err(|_| ConfigError::RoutesUrl)?, key: headers, poster: Poster::new()? })
+        Ok(Self { url: base.join("quote/toAmount").map_err(|_| ConfigError::RoutesUrl)?, key: headers, poster: JsonClient::new()? })
     }
 
-    async fn ask(&self, asked: &Asked<'_>, due: &Due) -> Result<Value, RouteError> {
+    async fn ask(&self, request: &QuoteQuery<'_>, due: &AmountDue) -> Result<Value, RouteError> {
         let mut url = self.url.clone();
         url.query_pairs_mut()
-            .append_pair("fromChain", &asked.from_chain.to_string())
-            .append_pair("toChain", &asked.to_chain.to_string())
-            .append_pair("fromToken", &asked.asset)
+            .append_pair("fromChain", &request.from_chain.to_string())
+            .append_pair("toChain", &request.to_chain.to_string())
+            .append_pair("fromToken", &request.asset)
             .append_pair("toToken", &due.asset)
             .append_pair("toAmount", &due.atomic.to_string())
-            .append_pair("fromAddress", asked.address.as_deref().unwrap_or(NOBODY));
-        match self.poster.get(url.as_str(), self.key.clone(), PATIENCE).await {
-            Answer::Json(status, offer) if status.is_success() => Ok(offer),
-            Answer::Json(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY, _) => {
+            .append_pair("fromAddress", request.address.as_deref().unwrap_or(NOBODY));
+        match self.poster.get(url.as_str(), self.key.clone(), TIMEOUT).await {
+            HttpAnswer::Json(status, offer) if status.is_success() => Ok(offer),
+            HttpAnswer::Json(StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY, _) => {
                 Err(RouteError::NoRoute(format!(
                     "no way is known from {} on {} to {} on {}",
-                    asked.asset, asked.network, due.symbol, due.network
+                    request.asset, request.network, due.symbol, due.network
                 )))
             }
-            Answer::Json(status, _) => Err(RouteError::Unavailable(format!("it answered {status}"))),
-            Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => Err(RouteError::Unavailable(why)),
+            HttpAnswer::Json(status, _) => Err(RouteError::Unavailable(format!("it answered {status}"))),
+            HttpAnswer::Unsent(reason) | HttpAnswer::Nothing(reason) | HttpAnswer::TooLarge(reason) => Err(RouteError::Unavailable(reason)),
         }
     }
 }
 
-struct Asked<'a> {
+struct QuoteQuery<'a> {
     network: &'a str,
     from_chain: u64,
     to_chain: u64,
@@ -154,15 +154,15 @@ struct Asked<'a> {
 
 #[async_trait]
 impl RouteProvider for RemoteRoutes {
-    async fn route(&self, start: &Start, due: &Due) -> Result<Route, RouteError> {
-        let asked = asked(start, due)?;
+    async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError> {
+        let request = asked(start, due)?;
         let direct =
-            asked.from_chain == asked.to_chain && [due.symbol, &due.asset].iter().any(|name| name.eq_ignore_ascii_case(&asked.asset));
+            request.from_chain == request.to_chain && [due.symbol, &due.asset].iter().any(|name| name.eq_ignore_ascii_case(&request.asset));
         if direct || due.value.is_zero() {
-            return Ok(nothing_to_convert(due, asked.network));
+            return Ok(nothing_to_convert(due, request.network));
         }
-        let offer = self.ask(&asked, due).await?;
-        read(offer, &asked, due).ok_or_else(|| RouteError::Unavailable("its answer does not read, or delivers too little".to_owned()))
+        let offer = self.ask(&request, due).await?;
+        read(offer, &request, due).ok_or_else(|| RouteError::Unavailable("its answer does not read, or delivers too little".to_owned()))
     }
 
     fn asks(&self) -> bool {
@@ -176,12 +176,13 @@ fn chain(called: &str) -> Option<u64> {
     number(&called.trim().to_lowercase()).or_else(|| table::place(called)?.ids.iter().find_map(|id| number(id)))
 }
 
-fn asked<'a>(start: &'a Start, due: &'a Due) -> Result<Asked<'a>, RouteError> {
+fn asked<'a>(start: &'a RouteStart, due: &'a AmountDue) -> Result<QuoteQuery<'a>, RouteError> {
     let wrong = |pointer, message: String, known| RouteError::Start { pointer, message, known };
     let to_chain = chain(&due.network).ok_or_else(|| RouteError::NoRoute(format!("no way to {} is known", due.network)))?;
     let network = start.network.as_deref().unwrap_or(&due.network);
     let from_chain = chain(network).ok_or_else(|| {
-        let known: Vec<_> = PLACES.iter().filter(|place| chain(place.ids[0]).is_some()).map(|place| place.ids[0].to_owned()).collect();
+        let known: Vec<_> =
+            PLACES.iter().filter(|position| chain(position.ids[0]).is_some()).map(|position| position.ids[0].to_owned()).collect();
         wrong(
             "/startNetwork",
             format!("`startNetwork` is not known; use one of {}, or `eip155:` and a chain's number", known.join(", ")),
@@ -197,61 +198,61 @@ fn asked<'a>(start: &'a Start, due: &'a Due) -> Result<Asked<'a>, RouteError> {
         checked
             .ok_or_else(|| wrong("/fromAddress", "`fromAddress` has 0x and 40 hex digits, with their checksum if any".to_owned(), vec![]))
     });
-    Ok(Asked { network, from_chain, to_chain, asset: asset.to_owned(), address: address.transpose()? })
+    Ok(QuoteQuery { network, from_chain, to_chain, asset: asset.to_owned(), address: address.transpose()? })
 }
 
-fn nothing_to_convert(due: &Due, network: &str) -> Route {
+fn nothing_to_convert(due: &AmountDue, network: &str) -> Route {
     Route {
         provider: "http",
         indicative: false,
         rates_as_of: None,
         start: Holding::arrived(due, network),
         settlement: due.into(),
-        route: Way { steps: vec![], seconds: 0 },
-        estimated_cost: Cost { cost_usd: MicroUsd::ZERO, all_in_usd: due.value },
+        route: RouteSteps { steps: vec![], seconds: 0 },
+        estimated_cost: RouteCost { cost_usd: MicroUsd::ZERO, all_in_usd: due.value },
         handoff: Handoff { kind: "none", actions: vec![due.last_action().to_owned()], transaction_request: None },
         notes: vec!["Nothing to convert: pay directly.".to_owned()],
     }
 }
 
 /// Parses an answer. `None` if it is invalid, is for another request, or delivers less than the amount due.
-fn read(offer: Value, asked: &Asked<'_>, due: &Due) -> Option<Route> {
+fn read(offer: Value, request: &QuoteQuery<'_>, due: &AmountDue) -> Option<Route> {
     let Offer { tool_details, action, estimate, transaction_request } = Offer::deserialize(offer).ok()?;
     let least = estimate.to_amount_min.as_ref().unwrap_or(&estimate.to_amount).parse::<u128>().ok()?;
-    if (action.from_chain_id, action.to_chain_id) != (asked.from_chain, asked.to_chain)
+    if (action.from_chain_id, action.to_chain_id) != (request.from_chain, request.to_chain)
         || least < due.atomic
         || action.from_token.decimals > 36
     {
         return None;
     }
-    let beside = estimate.gas_costs.iter().chain(estimate.fee_costs.iter().filter(|fee| !fee.included));
+    let alongside = estimate.gas_costs.iter().chain(estimate.fee_costs.iter().filter(|fee| !fee.included));
     let spent = dollars(&estimate.from_amount_usd)?;
-    let all_in = beside.map(|fee| dollars(&fee.amount_usd)).try_fold(spent.0, |sum, fee| sum.checked_add(fee?.0))?.max(due.value.0);
+    let all_in = alongside.map(|fee| dollars(&fee.amount_usd)).try_fold(spent.0, |sum, fee| sum.checked_add(fee?.0))?.max(due.value.0);
     let cost = MicroUsd(all_in - due.value.0);
     let start = Holding {
-        network: asked.network.chars().take(MAX_NAME).collect(),
+        network: request.network.chars().take(MAX_NAME).collect(),
         asset: printable(&action.from_token.symbol)?,
         amount: decimal(estimate.from_amount.parse().ok()?, action.from_token.decimals),
         usd: spent,
     };
     let seconds = Duration::try_from_secs_f64(estimate.execution_duration).ok()?.as_secs();
-    let kind = if asked.from_chain == asked.to_chain { "swap" } else { "bridge" };
+    let kind = if request.from_chain == request.to_chain { "swap" } else { "bridge" };
     let receive = Holding::arrived(due, &due.network);
     let action = format!(
         "{kind}: {} {} on {} becomes {} {} on {}.",
         start.amount, start.asset, start.network, receive.amount, receive.asset, receive.network
     );
     let by = tool_details.name.as_deref().and_then(printable);
-    let step = Step { step: 1, kind, by, spend: start.clone(), receive, cost_usd: cost, seconds };
-    let transaction_request = asked.address.as_ref().and_then(|from| transaction(&transaction_request?, from));
+    let step = RouteStep { step: 1, kind, by, spend: start.clone(), receive, cost_usd: cost, seconds };
+    let transaction_request = request.address.as_ref().and_then(|from| transaction(&transaction_request?, from));
     Some(Route {
         provider: "http",
         indicative: false,
         rates_as_of: None,
         start,
         settlement: due.into(),
-        route: Way { steps: vec![step], seconds },
-        estimated_cost: Cost { cost_usd: cost, all_in_usd: MicroUsd(all_in) },
+        route: RouteSteps { steps: vec![step], seconds },
+        estimated_cost: RouteCost { cost_usd: cost, all_in_usd: MicroUsd(all_in) },
         handoff: Handoff { kind: "wallet", actions: vec![action, due.last_action().to_owned()], transaction_request },
         notes: vec![],
     })

@@ -11,7 +11,7 @@ pub(super) const AS_OF: &str = "2026-01-01";
 pub(super) const SWAP_PPM: u64 = 3_000;
 
 #[derive(Debug)]
-pub(super) struct Asset {
+pub(super) struct RouteAsset {
     pub(super) symbol: &'static str,
     /// Price of one unit, in micro-dollars.
     pub(super) price: u64,
@@ -20,7 +20,7 @@ pub(super) struct Asset {
 
 /// A place where funds are held.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Venue {
     /// Its ids. The first is the public one.
     pub(super) ids: &'static [&'static str],
     pub(super) name: &'static str,
@@ -29,13 +29,13 @@ pub(super) struct Place {
     pub(super) gas: u64,
     /// Time until a transaction counts, in seconds.
     pub(super) seconds: u64,
-    pub(super) exit: Exit,
+    pub(super) exit: VenueExit,
 }
 
 /// How funds leave a place.
 #[derive(Debug)]
-pub(super) struct Exit {
-    pub(super) by: By,
+pub(super) struct VenueExit {
+    pub(super) by: Mover,
     /// Share taken, in millionths.
     pub(super) ppm: u64,
     /// Fixed fee in micro-dollars.
@@ -46,7 +46,7 @@ pub(super) struct Exit {
 
 /// The kind of service that moves funds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum Mover {
     /// A bridge, which moves USDC between networks.
     Bridge,
     /// An exchange, which sells an asset and sends to any network.
@@ -57,15 +57,15 @@ pub(super) enum By {
     Nothing(&'static str),
 }
 
-const fn asset(symbol: &'static str, price: u64, decimals: u32) -> Asset {
-    Asset { symbol, price, decimals }
+const fn asset(symbol: &'static str, price: u64, decimals: u32) -> RouteAsset {
+    RouteAsset { symbol, price, decimals }
 }
 
-const fn exit(by: By, ppm: u64, fee: u64, seconds: u64) -> Exit {
-    Exit { by, ppm, fee, seconds }
+const fn exit(by: Mover, ppm: u64, fee: u64, seconds: u64) -> VenueExit {
+    VenueExit { by, ppm, fee, seconds }
 }
 
-pub(super) const ASSETS: &[Asset] = &[
+pub(super) const ASSETS: &[RouteAsset] = &[
     asset("USDC", 1_000_000, 6),
     asset("USDT", 1_000_000, 6),
     asset("DAI", 1_000_000, 18),
@@ -79,110 +79,110 @@ pub(super) const ASSETS: &[Asset] = &[
     asset("GBP", 1_250_000, 2),
 ];
 
-pub(super) const PLACES: &[Place] = &[
-    Place {
+pub(super) const PLACES: &[Venue] = &[
+    Venue {
         ids: &["base", "eip155:8453"],
         name: "Base",
         assets: &["USDC", "ETH", "USDT", "DAI"],
         gas: 2_000,
         seconds: 4,
-        exit: exit(By::Bridge, 500, 10_000, 60),
+        exit: exit(Mover::Bridge, 500, 10_000, 60),
     },
-    Place {
+    Venue {
         ids: &["base-sepolia", "eip155:84532"],
         name: "Base Sepolia",
         assets: &["USDC", "ETH"],
         gas: 0,
         seconds: 4,
-        exit: exit(By::Nothing("base"), 0, 0, 0),
+        exit: exit(Mover::Nothing("base"), 0, 0, 0),
     },
-    Place {
+    Venue {
         ids: &["ethereum", "mainnet", "eip155:1"],
         name: "Ethereum",
         assets: &["USDC", "ETH", "USDT", "DAI"],
         gas: 900_000,
         seconds: 24,
-        exit: exit(By::Bridge, 500, 200_000, 60),
+        exit: exit(Mover::Bridge, 500, 200_000, 60),
     },
-    Place {
+    Venue {
         ids: &["arbitrum", "arbitrum one", "eip155:42161"],
         name: "Arbitrum One",
         assets: &["USDC", "ETH", "USDT", "DAI"],
         gas: 5_000,
         seconds: 2,
-        exit: exit(By::Bridge, 500, 10_000, 30),
+        exit: exit(Mover::Bridge, 500, 10_000, 30),
     },
-    Place {
+    Venue {
         ids: &["optimism", "op", "eip155:10"],
         name: "OP Mainnet",
         assets: &["USDC", "ETH", "USDT", "DAI"],
         gas: 4_000,
         seconds: 4,
-        exit: exit(By::Bridge, 500, 10_000, 30),
+        exit: exit(Mover::Bridge, 500, 10_000, 30),
     },
-    Place {
+    Venue {
         ids: &["polygon", "matic", "eip155:137"],
         name: "Polygon",
         assets: &["USDC", "POL", "ETH", "USDT", "DAI"],
         gas: 3_000,
         seconds: 6,
-        exit: exit(By::Bridge, 500, 10_000, 90),
+        exit: exit(Mover::Bridge, 500, 10_000, 90),
     },
-    Place {
+    Venue {
         ids: &["avalanche", "avax", "eip155:43114"],
         name: "Avalanche C-Chain",
         assets: &["USDC", "AVAX", "USDT"],
         gas: 4_000,
         seconds: 3,
-        exit: exit(By::Bridge, 500, 10_000, 60),
+        exit: exit(Mover::Bridge, 500, 10_000, 60),
     },
-    Place {
+    Venue {
         ids: &["solana", "solana:5eykt4usfv8p8njdtrepy1vzqkqzkvdp"],
         name: "Solana",
         assets: &["USDC", "SOL", "USDT"],
         gas: 1_000,
         seconds: 2,
-        exit: exit(By::Bridge, 1_000, 50_000, 60),
+        exit: exit(Mover::Bridge, 1_000, 50_000, 60),
     },
-    Place {
+    Venue {
         ids: &["bitcoin", "btc"],
         name: "Bitcoin",
         assets: &["BTC"],
         gas: 1_500_000,
         seconds: 1_800,
-        exit: exit(By::Withdraw, 6_000, 500_000, 120),
+        exit: exit(Mover::Withdraw, 6_000, 500_000, 120),
     },
-    Place {
+    Venue {
         ids: &["bank", "card", "fiat"],
         name: "Bank account",
         assets: &["USD", "EUR", "GBP"],
         gas: 0,
         seconds: 0,
-        exit: exit(By::Buy, 15_000, 250_000, 600),
+        exit: exit(Mover::Buy, 15_000, 250_000, 600),
     },
-    Place {
+    Venue {
         ids: &["coinbase", "kraken", "binance", "exchange"],
         name: "Exchange account",
         assets: &["USDC", "USDT", "ETH", "BTC", "SOL", "USD", "EUR", "GBP"],
         gas: 0,
         seconds: 0,
-        exit: exit(By::Withdraw, 6_000, 100_000, 120),
+        exit: exit(Mover::Withdraw, 6_000, 100_000, 120),
     },
 ];
 
 /// Finds a place by name or id.
-pub(super) fn place(called: &str) -> Option<&'static Place> {
+pub(super) fn place(called: &str) -> Option<&'static Venue> {
     let called = called.trim().to_lowercase();
-    PLACES.iter().find(|place| place.ids.contains(&called.as_str()) || place.name.to_lowercase() == called)
+    PLACES.iter().find(|position| position.ids.contains(&called.as_str()) || position.name.to_lowercase() == called)
 }
 
 /// Returns whether `called` names the network with this CAIP-2 id.
 pub(super) fn is_called(network: &str, called: &str) -> bool {
-    place(called).is_some_and(|place| place.ids.contains(&network.to_lowercase().as_str()))
+    place(called).is_some_and(|position| position.ids.contains(&network.to_lowercase().as_str()))
 }
 
 /// Returns an asset of the table.
-pub(super) fn known(symbol: &str) -> &'static Asset {
+pub(super) fn known(symbol: &str) -> &'static RouteAsset {
     ASSETS.iter().find(|asset| asset.symbol == symbol).expect("every asset of a place is in the table")
 }
 
@@ -195,7 +195,7 @@ mod tests {
         for row in PLACES {
             row.assets.iter().for_each(|symbol| _ = known(symbol));
             for id in row.ids {
-                assert_eq!(place(id).map(|place| place.name), Some(row.name));
+                assert_eq!(place(id).map(|position| position.name), Some(row.name));
                 assert_eq!(*id, id.to_lowercase());
             }
             assert!(row.exit.ppm < 1_000_000);

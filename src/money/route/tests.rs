@@ -2,15 +2,15 @@ use super::*;
 
 const BASE: &str = "eip155:8453";
 
-fn due(network: &str, micros: u128) -> Due {
-    Due::of(network, "USDC", micros).unwrap()
+fn due(network: &str, micros: u128) -> AmountDue {
+    AmountDue::of(network, "USDC", micros).unwrap()
 }
 
-fn start(network: &str, asset: &str) -> Start {
-    Start { network: Some(network.to_owned()), asset: Some(asset.to_owned()), address: None }
+fn start(network: &str, asset: &str) -> RouteStart {
+    RouteStart { network: Some(network.to_owned()), asset: Some(asset.to_owned()), address: None }
 }
 
-async fn found(network: &str, asset: &str, due: &Due) -> Result<Route, RouteError> {
+async fn found(network: &str, asset: &str, due: &AmountDue) -> Result<Route, RouteError> {
     TableRoutes.route(&start(network, asset), due).await
 }
 
@@ -22,8 +22,8 @@ async fn amounts_are_computed_backwards_and_rounded_up() {
     assert_eq!((&*route.start.amount, &*route.start.asset), ("0.000669526", "ETH"));
     let steps: Vec<_> = route.route.steps.iter().map(|step| (step.kind, step.cost_usd.0, step.seconds)).collect();
     assert_eq!(steps, [("swap", 906_026, 24), ("bridge", 1_100_552, 84)]);
-    let places: Vec<_> = route.route.steps.iter().map(|step| step.step).collect();
-    assert_eq!((places, route.route.seconds), (vec![1, 2], 24 + 84 + 2));
+    let positions: Vec<_> = route.route.steps.iter().map(|step| step.step).collect();
+    assert_eq!((positions, route.route.seconds), (vec![1, 2], 24 + 84 + 2));
     assert_eq!((&*route.settlement.amount, &*route.settlement.amount_atomic, route.handoff.kind), ("0.002", "2000", "wallet"));
     for (network, asset, kind, cost) in
         [("bank", "EUR", "bank", 253_838), ("exchange", "USDC", "exchange", 100_000), ("base", "USDC", "none", 0)]
@@ -45,24 +45,24 @@ async fn what_is_what_payments_are_made_in_is_not_swapped() {
 
 /// From an exchange it costs 100,000 micro-dollars, whatever the amount.
 #[tokio::test]
-async fn who_pays_more_for_the_way_than_for_the_call_is_told_for_how_many_it_is_worth_it() {
+async fn who_pays_more_for_the_way_than_for_the_call_is_reported_for_how_many_it_is_worth_it() {
     for (micros, calls) in [(2_000, Some("1000 calls")), (99_999, Some("21 calls")), (100_000, None), (100_001, None)] {
         let notes = found("exchange", "USDC", &due(BASE, micros)).await.unwrap().notes;
-        let told = notes.iter().find(|note| note.contains("enough for many calls"));
-        assert_eq!(told.is_some(), calls.is_some(), "{micros}: {notes:?}");
-        assert!(told.is_none_or(|note| note.contains(calls.unwrap_or_default())), "{micros}: {notes:?}");
+        let reported = notes.iter().find(|note| note.contains("enough for many calls"));
+        assert_eq!(reported.is_some(), calls.is_some(), "{micros}: {notes:?}");
+        assert!(reported.is_none_or(|note| note.contains(calls.unwrap_or_default())), "{micros}: {notes:?}");
     }
 }
 
 #[tokio::test]
 async fn every_way_of_the_table_adds_up() {
-    for target in table::PLACES.iter().filter_map(|place| Network::named(place.ids.last()?)) {
-        for place in table::PLACES {
-            for asset in place.assets {
+    for target in table::PLACES.iter().filter_map(|position| Network::named(position.ids.last()?)) {
+        for position in table::PLACES {
+            for asset in position.assets {
                 for micros in [1, 2_000, 999_999, MicroUsd::MAX.0] {
                     let due = due(target.caip2, u128::from(micros));
-                    let Ok(route) = found(place.ids[0], asset, &due).await else {
-                        assert!(matches!(place.exit.by, table::By::Nothing(_)), "{} {asset}", place.name);
+                    let Ok(route) = found(position.ids[0], asset, &due).await else {
+                        assert!(matches!(position.exit.by, table::Mover::Nothing(_)), "{} {asset}", position.name);
                         continue;
                     };
                     let costs: u64 = route.route.steps.iter().map(|step| step.cost_usd.0).sum();
@@ -87,19 +87,19 @@ async fn what_is_not_in_the_table_is_refused_with_what_is() {
 }
 
 #[tokio::test]
-async fn a_test_network_has_its_own_money_and_says_so() {
+async fn a_test_network_has_its_own_money_and_reports_it() {
     let due = due("eip155:84532", 2_000);
     let own = found("base-sepolia", "USDC", &due).await.unwrap();
     assert!(own.route.steps.is_empty() && own.notes.iter().any(|note| note.contains("worth nothing")));
     let other = found("polygon", "USDC", &due).await.unwrap();
     assert!(other.notes.iter().any(|note| note.contains("faucet")), "{:?}", other.notes);
     assert_eq!(other.settlement.network, "eip155:84532");
-    let unsaid = TableRoutes.route(&Start::default(), &due).await.unwrap();
+    let unsaid = TableRoutes.route(&RouteStart::default(), &due).await.unwrap();
     assert_eq!((unsaid.handoff.kind, unsaid.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
 }
 
 #[tokio::test]
-async fn where_nothing_is_due_nobody_is_told_to_sign() {
+async fn where_nothing_is_due_nobody_is_reported_to_sign() {
     for (micros, action) in [(0, "nothing is to be paid"), (1, "Sign the x402 payment")] {
         let handoff = found("base", "USDC", &due(BASE, micros)).await.unwrap().handoff;
         assert!(handoff.kind == "none" && handoff.actions.len() == 1 && handoff.actions[0].contains(action), "{:?}", handoff.actions);
@@ -112,6 +112,6 @@ fn of_several_ways_to_pay_the_payers_own_network_is_the_nearest() {
     for (called, network) in [("matic", "eip155:137"), ("eip155:137", "eip155:137"), ("ethereum", "eip155:84532")] {
         assert_eq!(nearest(&dues, &start(called, "USDC")).unwrap().network, network);
     }
-    assert_eq!(nearest(&[], &Start::default()), None);
-    assert_eq!(Due::of("eip155:84532", "0x0", 1), None);
+    assert_eq!(nearest(&[], &RouteStart::default()), None);
+    assert_eq!(AmountDue::of("eip155:84532", "0x0", 1), None);
 }

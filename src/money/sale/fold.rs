@@ -7,7 +7,7 @@ use std::{
 };
 
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update};
+use tollhouse_store::{Direction, Durability, SaleKey, StoreError, Tx, UpdatePlan, update};
 
 use super::{
     Key, SALES, Sale, Sales, day_of, of,
@@ -32,7 +32,7 @@ impl Sales {
                 {
                     let Some(sales) = Weak::upgrade(&sales) else { return };
                     // The time-out lets the task notice that the sales were dropped.
-                    _ = tokio::time::timeout(GATHER, sales.some.notified()).await;
+                    _ = tokio::time::timeout(GATHER, sales.has_sales.notified()).await;
                 }
                 tokio::time::sleep(GATHER).await;
                 let Some(sales) = Weak::upgrade(&sales) else { return };
@@ -55,7 +55,7 @@ impl Sales {
         Ok(())
     }
 
-    /// Folds rows left by a crash, which nobody announced, for [some owners](tollhouse_store::round). Each call
+    /// Folds rows left by a crash, which nobody announced, for [some owners](tollhouse_store::sweep_cursor). Each call
     /// continues before the last owner of the previous one. An owner's last row shows whether there are any.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Sales {
 }
 
 /// Moves the first rows into their roll-ups. Returns the intervals of those, or none if there were no rows.
-pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, BTreeSet<u32>>, StoreError> {
+pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<UpdatePlan<'a, BTreeSet<u32>>, StoreError> {
     // All rows must still exist, since another replica may fold some of them, and a late row may precede them.
     let rows = tx.page(&SALES, &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
     let stretches: BTreeSet<_> = rows.iter().map(|row| stretch(day_of(&row.key.1))).collect();
@@ -103,7 +103,7 @@ pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided
         let roll_up = SaleKey::RollUp(day_of(&row.key.1), row.value.endpoint.clone());
         match sums.entry((row.key.0, roll_up)) {
             std::collections::hash_map::Entry::Occupied(mut sum) => sum.get_mut().totals += row.value.totals,
-            std::collections::hash_map::Entry::Vacant(place) => _ = place.insert(row.value),
+            std::collections::hash_map::Entry::Vacant(position) => _ = position.insert(row.value),
         }
     }
     for (key, mut sum) in sums {

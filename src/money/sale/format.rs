@@ -5,11 +5,11 @@ use tollhouse_base::id::EndpointId;
 use tollhouse_store::{Formatted, read_postcard, write_postcard};
 use tollhouse_tool::Slug;
 
-use super::{Sale, Totals};
+use super::{Sale, SaleTotals};
 
 /// A sale in formats 0 and 1, without refunds.
 #[derive(Deserialize)]
-struct Before {
+struct SaleBeforeRefunds {
     endpoint: EndpointId,
     slug: Slug,
     /// Calls, paid calls, failed calls, gross, fees, net.
@@ -26,9 +26,9 @@ impl Formatted for Sale {
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         match format {
             0 | 1 => {
-                let Before { endpoint, slug, totals } = read_postcard(bytes)?;
+                let SaleBeforeRefunds { endpoint, slug, totals } = read_postcard(bytes)?;
                 let [calls, paid_calls, failed_calls, gross, fees, net] = totals;
-                let totals = Totals { calls, paid_calls, failed_calls, gross, fees, net, ..Totals::default() };
+                let totals = SaleTotals { calls, paid_calls, failed_calls, gross, fees, net, ..SaleTotals::default() };
                 Some(Self { endpoint, slug, totals })
             }
             Self::FORMAT => read_postcard(bytes),

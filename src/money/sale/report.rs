@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::{Direction, SaleKey, StoreError, Unread};
+use tollhouse_store::{Direction, RawRow, SaleKey, StoreError};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use super::{SALES, Sales, Totals, begin, day, day_of, of};
+use super::{SALES, SaleTotals, Sales, begin, day, day_of, of};
 
 /// Number of owners read concurrently for the host's report. It is low so that calls can read meanwhile.
 const AT_ONCE: usize = 2;
@@ -21,11 +21,11 @@ pub(super) const TAIL: usize = 8_000;
 /// Revenue of whole UTC days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct RevenueReport {
     /// The start of the first day counted.
     pub since: Timestamp,
     /// The totals.
-    pub totals: Line,
+    pub totals: RevenueLine,
     /// The tools, sorted by slug.
     pub by_endpoint: Vec<EndpointLine>,
     /// Days with calls, oldest first.
@@ -35,7 +35,7 @@ pub struct Report {
 /// One line of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Line {
+pub struct RevenueLine {
     /// Runs, succeeded and failed.
     pub calls: u64,
     /// Calls that were charged.
@@ -57,16 +57,16 @@ pub struct Line {
 pub struct EndpointLine {
     pub endpoint_slug: Slug,
     #[serde(flatten)]
-    pub line: Line,
+    pub line: RevenueLine,
     /// Its calls by day, if requested.
     #[serde(flatten)]
-    pub daily: Option<Daily>,
+    pub daily: Option<DailyCalls>,
 }
 
 /// Calls by UTC day, for days with calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Daily {
+pub struct DailyCalls {
     /// Runs, succeeded and failed.
     pub calls_by_day: BTreeMap<String, u64>,
     /// Failed calls.
@@ -75,7 +75,7 @@ pub struct Daily {
 
 /// The level of detail per tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub enum ReportDetail {
     /// Totals only.
     Sums,
     /// Totals and calls by day.
@@ -87,7 +87,7 @@ pub struct DayLine {
     /// The date, for example `2026-11-21`.
     pub day: String,
     #[serde(flatten)]
-    pub line: Line,
+    pub line: RevenueLine,
 }
 
 /// The host's own revenue in whole UTC days: fees on builders' sales, and sales of its own tools.
@@ -99,11 +99,11 @@ pub struct HostReport {
     /// Fees on builders' sales, and all of the host's own sales.
     pub revenue_usd: MicroUsd,
     /// All sales.
-    pub totals: Line,
+    pub totals: RevenueLine,
     /// Builders' sales.
-    pub builders: Line,
+    pub builders: RevenueLine,
     /// The host's own sales: its tools and registrations.
-    pub own: Line,
+    pub own: RevenueLine,
     /// The host's own tools, sorted by slug.
     pub by_endpoint: Vec<EndpointLine>,
     /// Days with calls, oldest first.
@@ -119,27 +119,27 @@ pub struct HostDayLine {
 }
 
 #[derive(Default)]
-struct Sums {
-    totals: Totals,
-    endpoints: BTreeMap<Slug, OfEndpoint>,
-    days: BTreeMap<u32, Totals>,
+struct OwnerSums {
+    totals: SaleTotals,
+    endpoints: BTreeMap<Slug, EndpointSums>,
+    days: BTreeMap<u32, SaleTotals>,
 }
 
 #[derive(Default)]
-struct OfEndpoint {
-    totals: Totals,
+struct EndpointSums {
+    totals: SaleTotals,
     /// Calls and failures per day, if requested.
     days: BTreeMap<u32, [u64; 2]>,
 }
 
-impl Sums {
+impl OwnerSums {
     /// Adds an owner's rows from day `first` on, on a blocking thread, because there may be many.
-    async fn with(self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
+    async fn with(self, first: u32, rows: Vec<RawRow>, detail: ReportDetail) -> Result<Self, StoreError> {
         let added = tokio::task::spawn_blocking(move || self.added(first, rows, detail)).await;
         added.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
     }
 
-    fn added(mut self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
+    fn added(mut self, first: u32, rows: Vec<RawRow>, detail: ReportDetail) -> Result<Self, StoreError> {
         let sums = &mut self;
         for row in rows {
             let row = SALES.read(row)?;
@@ -150,7 +150,7 @@ impl Sums {
             sums.totals += sale.totals;
             let endpoint = sums.endpoints.entry(sale.slug).or_default();
             endpoint.totals += sale.totals;
-            if detail == Detail::Daily && sale.totals.calls > 0 {
+            if detail == ReportDetail::Daily && sale.totals.calls > 0 {
                 let [calls, failed] = endpoint.days.entry(day).or_default();
                 (*calls, *failed) = (*calls + sale.totals.calls, *failed + sale.totals.failed_calls);
             }
@@ -159,30 +159,30 @@ impl Sums {
         Ok(self)
     }
 
-    fn by_endpoint(self, detail: Detail) -> Vec<EndpointLine> {
-        let line = |(endpoint_slug, OfEndpoint { totals, days })| {
-            let daily = (detail == Detail::Daily).then(|| daily(&days));
+    fn by_endpoint(self, detail: ReportDetail) -> Vec<EndpointLine> {
+        let line = |(endpoint_slug, EndpointSums { totals, days })| {
+            let daily = (detail == ReportDetail::Daily).then(|| daily(&days));
             EndpointLine { endpoint_slug, line: totals.into(), daily }
         };
         self.endpoints.into_iter().map(line).collect()
     }
 }
 
-fn daily(days: &BTreeMap<u32, [u64; 2]>) -> Daily {
+fn daily(days: &BTreeMap<u32, [u64; 2]>) -> DailyCalls {
     let of = |which: usize| days.iter().filter(move |(_, counts)| counts[which] > 0).map(move |(day, counts)| (label(*day), counts[which]));
-    Daily { calls_by_day: of(0).collect(), failed_by_day: of(1).collect() }
+    DailyCalls { calls_by_day: of(0).collect(), failed_by_day: of(1).collect() }
 }
 
-impl From<Totals> for Line {
-    fn from(totals: Totals) -> Self {
+impl From<SaleTotals> for RevenueLine {
+    fn from(totals: SaleTotals) -> Self {
         Self {
             calls: totals.calls,
             paid_calls: totals.paid_calls,
             failed_calls: totals.failed_calls,
             gross_usd: MicroUsd(totals.gross),
             refunded_usd: MicroUsd(totals.refunded),
-            fees_usd: MicroUsd(totals.fees_kept()),
-            net_usd: MicroUsd(totals.net_kept()),
+            fees_usd: MicroUsd(totals.fees_after_refunds()),
+            net_usd: MicroUsd(totals.net_after_refunds()),
         }
     }
 }
@@ -193,11 +193,11 @@ impl Sales {
     /// # Errors
     ///
     /// Errors of the store.
-    pub async fn report(&self, owner: &Owner, since: Timestamp, detail: Detail) -> Result<Report, StoreError> {
+    pub async fn report(&self, owner: &Owner, since: Timestamp, detail: ReportDetail) -> Result<RevenueReport, StoreError> {
         let first = day(since);
         let sums = self.sums(owner.share(), first, detail).await?;
         let by_day = sums.days.iter().map(|(day, totals)| DayLine { day: label(*day), line: (*totals).into() }).collect();
-        Ok(Report { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
+        Ok(RevenueReport { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
     }
 
     /// Returns the host's revenue from the UTC day of `since` on.
@@ -207,15 +207,16 @@ impl Sales {
     /// Errors of the store.
     pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
         let first = day(since);
-        let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
+        let (mut builders, mut own, mut days) = (SaleTotals::default(), OwnerSums::default(), BTreeMap::<u32, (SaleTotals, u64)>::new());
         let sellers = stream::iter(self.sellers(first).await?);
-        let mut sums = sellers.map(async |share| Ok((self.sums(&share, first, Detail::Sums).await?, share))).buffer_unordered(AT_ONCE);
+        let mut sums =
+            sellers.map(async |share| Ok((self.sums(&share, first, ReportDetail::Sums).await?, share))).buffer_unordered(AT_ONCE);
         while let Some((sums, share)) = sums.try_next().await? {
             let is_own = share == Owner::Platform.share();
             for (day, totals) in &sums.days {
                 let (all, revenue) = days.entry(*day).or_default();
                 *all += *totals;
-                *revenue += if is_own { totals.net_kept() } else { totals.fees_kept() };
+                *revenue += if is_own { totals.net_after_refunds() } else { totals.fees_after_refunds() };
             }
             if is_own {
                 own = sums;
@@ -231,18 +232,18 @@ impl Sales {
         });
         Ok(HostReport {
             since: begin(first),
-            revenue_usd: MicroUsd(own.totals.net_kept().saturating_add(builders.fees_kept())),
+            revenue_usd: MicroUsd(own.totals.net_after_refunds().saturating_add(builders.fees_after_refunds())),
             totals: totals.into(),
             builders: builders.into(),
             own: own.totals.into(),
-            by_endpoint: own.by_endpoint(Detail::Sums),
+            by_endpoint: own.by_endpoint(ReportDetail::Sums),
             by_day: by_day.collect(),
         })
     }
 
     /// Sums an owner's sales. Days without rows are read page by page, the others in one scan: rows are folded
     /// meanwhile, so two scans could see one twice or never. So each call from before the start is counted once.
-    async fn sums(&self, share: &str, first: u32, detail: Detail) -> Result<Sums, StoreError> {
+    async fn sums(&self, share: &str, first: u32, detail: ReportDetail) -> Result<OwnerSums, StoreError> {
         let rows = SALES.under(&(of(share), SaleKey::ROW));
         let all = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
         // Rows are sorted by day.
@@ -254,7 +255,7 @@ impl Sales {
             // Later rows are not part of the report.
             None => (all.before(&(of(share), SaleKey::ROW)), None),
         };
-        let mut sums = Sums::default();
+        let mut sums = OwnerSums::default();
         while !folded.is_empty() {
             let page = SALES.unread(&*self.store, &folded, PAGE, Direction::Forward).await?;
             let Some(last) = page.last().filter(|_| page.len() == PAGE) else {
@@ -264,13 +265,13 @@ impl Sales {
             folded = folded.after(&SALES.key(last)?);
             sums = sums.with(first, page, detail).await?;
         }
-        let (Some(tail), mut most) = (tail, TAIL) else { return Ok(sums) };
+        let (Some(tail), mut max) = (tail, TAIL) else { return Ok(sums) };
         loop {
-            let page = SALES.unread(&*self.store, &tail, most, Direction::Forward).await?;
-            if page.len() < most {
+            let page = SALES.unread(&*self.store, &tail, max, Direction::Forward).await?;
+            if page.len() < max {
                 return sums.with(first, page, detail).await;
             }
-            most *= 2;
+            max *= 2;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! An index of sellers: the owners with sales in an interval of days. The host's report uses it to skip all others.
 //!
 //! A host's first sale of an owner in an interval adds a row, and so does every fold with its roll-ups. So every row
-//! and roll-up has its seller listed, once no host runs a version that lists none ([`SELLERS_KEPT`]), and
+//! and roll-up has its seller listed, once no host runs a version that lists none ([`SELLERS_STORED`]), and
 //! [`Sales::list_sellers`] has listed older sales. Until then a report reads every owner. If a stalled host of an
 //! earlier version writes after others have taken it for gone, the next [sweep](Sales::fold_left) lists it.
 
@@ -9,16 +9,16 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_replica::{Replica, SELLERS_KEPT};
+use tollhouse_replica::{Replica, SELLERS_STORED};
 use tollhouse_store::{
-    Batch, Direction, Durability, Ended, Formatted, SaleKey, StoreError, Table, Tx, read_postcard, round::Round, schema, update,
-    write_postcard,
+    Batch, Direction, Durability, Formatted, SaleKey, StoreError, Table, TerminatedText, Tx, read_postcard, schema,
+    sweep_cursor::SweepTurn, update, write_postcard,
 };
 
 use super::{Key, SALES, Sale, Sales, day_of, of, report::PAGE};
 
 /// The key is the interval and the owner.
-pub(super) const SELLERS: Table<(u32, Ended<String>), Seller> = schema::SELLERS.holding();
+pub(super) const SELLERS: Table<(u32, TerminatedText<String>), Seller> = schema::SELLERS.holding();
 pub(super) const LISTED: Table<(), Seller> = schema::SELLERS_LISTED.holding();
 
 /// Length of an interval in days.
@@ -82,14 +82,14 @@ impl Sales {
         Ok(sellers)
     }
 
-    /// Lists the sellers of older sales, [some at a time](tollhouse_store::round), until all are listed. It is a job of
+    /// Lists the sellers of older sales, [some at a time](tollhouse_store::sweep_cursor), until all are listed. It is a job of
     /// `replica`, which runs at one host at a time.
     ///
     /// # Errors
     ///
     /// Errors of the store.
     pub async fn list_sellers(&self, replica: &Replica, now: Timestamp) -> Result<(), StoreError> {
-        if !replica.writes(SELLERS_KEPT) || self.lists_all().await? {
+        if !replica.writes(SELLERS_STORED) || self.lists_all().await? {
             return Ok(());
         }
         let mut round = SALES.round(&*self.store, "sellers", Direction::Forward, now).await?;
@@ -104,7 +104,7 @@ impl Sales {
         Ok(())
     }
 
-    async fn list_some(&self, round: &mut Round<'_, Key, Sale>) -> Result<(), StoreError> {
+    async fn list_some(&self, round: &mut SweepTurn<'_, Key, Sale>) -> Result<(), StoreError> {
         while let Some((owner, key)) = round.next().await? {
             match key {
                 SaleKey::RollUp(day, _) => {

@@ -5,16 +5,16 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tollhouse_base::{
-    flaws::Flaws,
+    check_report::CheckReport,
     id::{BuilderId, ReceiptId},
 };
-use tollhouse_replica::{Replica, SELLERS_KEPT};
+use tollhouse_replica::{Replica, SELLERS_STORED};
 use tollhouse_store::{
-    Direction, Durability, Formatted, KeyRange, Pairs, Space, StoreError,
-    around::Around,
+    Direction, Durability, Formatted, KeyRange, KeyValues, Space, StoreError,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
-    round::TURN,
+    sweep_cursor::TURN,
+    test_wrappers::StoreWrapper,
     update, write_postcard,
 };
 
@@ -44,10 +44,10 @@ fn the_fee_is_rounded_down_and_taken_from_builders_only() {
 }
 
 #[test]
-fn a_sale_of_a_version_without_refunds_tells_of_none() {
+fn a_sale_of_a_version_without_refunds_reports_none() {
     let (endpoint, mut bytes) = (EndpointId::generate(), vec![]);
     write_postcard(&(&endpoint, slug(1), [7_u64, 5, 2, 900, 45, 855]), &mut bytes);
-    let totals = Totals { calls: 7, paid_calls: 5, failed_calls: 2, gross: 900, fees: 45, net: 855, refunded: 0, refunded_fees: 0 };
+    let totals = SaleTotals { calls: 7, paid_calls: 5, failed_calls: 2, gross: 900, fees: 45, net: 855, refunded: 0, refunded_fees: 0 };
     for format in [0, 1] {
         let read = <Sale as Formatted>::read(format, &bytes).unwrap();
         assert_eq!((read.endpoint, read.slug, read.totals), (endpoint.clone(), slug(1), totals));
@@ -63,12 +63,12 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
         let row = Sale { endpoint: endpoint.clone(), slug, totals }.row(&owner, Timestamp(at), id);
         sales.store.apply(row, Durability::Buffered).await.unwrap();
     };
-    sell(NOW.0 - 2 * DAY, slug(1), Totals::paid(MicroUsd(1_000_000), MicroUsd(50_000)), "a").await;
-    sell(NOW.0 - DAY, slug(1), Totals::paid(MicroUsd(10_001), MicroUsd(500)), "b").await;
+    sell(NOW.0 - 2 * DAY, slug(1), SaleTotals::paid(MicroUsd(1_000_000), MicroUsd(50_000)), "a").await;
+    sell(NOW.0 - DAY, slug(1), SaleTotals::paid(MicroUsd(10_001), MicroUsd(500)), "b").await;
     sales.fold_left(NOW).await.unwrap();
-    sell(NOW.0, slug(1), Totals::FAILED, "c").await;
-    sell(NOW.0, slug(2), Totals::FREE, "d").await;
-    let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), Detail::Sums).await.unwrap()).unwrap();
+    sell(NOW.0, slug(1), SaleTotals::FAILED, "c").await;
+    sell(NOW.0, slug(2), SaleTotals::FREE, "d").await;
+    let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), ReportDetail::Sums).await.unwrap()).unwrap();
     let zero =
         serde_json::json!({ "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
     let expected = serde_json::json!({
@@ -84,7 +84,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
         ],
     });
     assert_eq!(report, expected);
-    let daily = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), Detail::Daily).await.unwrap()).unwrap();
+    let daily = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), ReportDetail::Daily).await.unwrap()).unwrap();
     let of_each: Vec<_> = daily["byEndpoint"].as_array().unwrap().iter().map(|line| (&line["callsByDay"], &line["failedByDay"])).collect();
     let none = serde_json::json!({});
     assert_eq!(
@@ -95,7 +95,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
         ]
     );
     assert_eq!((&daily["totals"], &daily["byDay"]), (&report["totals"], &report["byDay"]));
-    let other = serde_json::to_value(sales.report(&builder(), NOW, Detail::Sums).await.unwrap()).unwrap();
+    let other = serde_json::to_value(sales.report(&builder(), NOW, ReportDetail::Sums).await.unwrap()).unwrap();
     assert_eq!((&other["totals"]["calls"], &other["byDay"]), (&zero["paidCalls"], &serde_json::json!([])));
 }
 
@@ -104,7 +104,7 @@ async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
     let sales = Sales::new(Arc::new(MemoryStore::new()));
     sales.start();
     let owner = builder();
-    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::FREE };
+    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: SaleTotals::FREE };
     // Twice, because rows after the first fold belong to another one.
     for round in ["a", "b"] {
         let rows = (0..3).map(|n| sale.row(&owner, NOW, &format!("{round}{n}"))).fold(Batch::new(), Batch::and);
@@ -121,22 +121,22 @@ async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
 }
 
 /// A store as one replica sees it, which blocks after each scan until it is released.
-struct HeldUp {
+struct DelayedStore {
     inner: Arc<MemoryStore>,
     scanned: Semaphore,
-    may_go: Semaphore,
+    permits: Semaphore,
 }
 
 #[async_trait]
-impl Around for HeldUp {
+impl StoreWrapper for DelayedStore {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
 
-    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
         let found = self.inner.scan(space, range, limit, direction).await;
         self.scanned.add_permits(1);
-        self.may_go.acquire().await.unwrap().forget();
+        self.permits.acquire().await.unwrap().forget();
         found
     }
 
@@ -150,11 +150,11 @@ async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhil
     let inner = Arc::new(MemoryStore::new());
     let (owner, endpoint) = (builder(), EndpointId::generate());
     let sell = async |at: u64, id: &str| {
-        let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: Totals::paid(MicroUsd(10_000), MicroUsd(500)) };
+        let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: SaleTotals::paid(MicroUsd(10_000), MicroUsd(500)) };
         inner.apply(sale.row(&owner, Timestamp(at), id), Durability::Buffered).await.unwrap();
     };
     let replica = || {
-        let store = Arc::new(HeldUp { inner: Arc::clone(&inner), scanned: Semaphore::new(0), may_go: Semaphore::new(0) });
+        let store = Arc::new(DelayedStore { inner: Arc::clone(&inner), scanned: Semaphore::new(0), permits: Semaphore::new(0) });
         let (folding, share) = (Arc::clone(&store), owner.share().to_owned());
         let folds = tokio::spawn(async move { update(&*folding, Durability::Buffered, |tx| fold_some(tx, &share)).await });
         (store, folds)
@@ -166,17 +166,17 @@ async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhil
     sell(NOW.0 - 1, "a").await;
     let (second, folds_too) = replica();
     second.scanned.acquire().await.unwrap().forget();
-    first.may_go.add_permits(10);
+    first.permits.add_permits(10);
     assert!(!folds.await.unwrap().unwrap().is_empty());
-    second.may_go.add_permits(10);
+    second.permits.add_permits(10);
     assert!(!folds_too.await.unwrap().unwrap().is_empty());
-    let report = Sales::new(inner.clone()).report(&owner, NOW, Detail::Sums).await.unwrap();
+    let report = Sales::new(inner.clone()).report(&owner, NOW, ReportDetail::Sums).await.unwrap();
     assert_eq!((report.totals.calls, report.totals.gross_usd), (2, MicroUsd(20_000)));
 }
 
 #[test]
 fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
-    let (id, waits) = (ReceiptId::generate(), |net| Unpaid { net, at_ms: NOW.0 });
+    let (id, waits) = (ReceiptId::generate(), |net| UnpaidSale { net, at_ms: NOW.0 });
     assert!(waits(0).stored(&builder(), &id).changes_nothing());
     assert!(waits(1).stored(&Owner::Platform, &id).changes_nothing());
     assert!(!waits(1).stored(&builder(), &id).changes_nothing());
@@ -192,7 +192,7 @@ async fn every_report_equals_what_was_sold() {
         let sales = Sales::new(Arc::clone(&store) as _);
         let owners = [builder(), builder(), Owner::Platform];
         let endpoints: Vec<_> = (0..3).map(|_| EndpointId::generate()).collect();
-        let mut sold: Vec<(usize, u64, u64, Totals)> = vec![];
+        let mut sold: Vec<(usize, u64, u64, SaleTotals)> = vec![];
         for step in 0..300_u64 {
             match random.u64(..10) {
                 0 => {
@@ -208,9 +208,9 @@ async fn every_report_equals_what_was_sold() {
                     let (who, which, ago) = (random.usize(..3), random.u64(..3), random.u64(..4));
                     let price = MicroUsd(random.u64(..100_000));
                     let totals = match random.u64(..3) {
-                        0 => Totals::FAILED,
-                        1 => Totals::FREE,
-                        _ => Totals::paid(price, FeeBps(500).of(price, &owners[who])),
+                        0 => SaleTotals::FAILED,
+                        1 => SaleTotals::FREE,
+                        _ => SaleTotals::paid(price, FeeBps(500).of(price, &owners[who])),
                     };
                     let sale = Sale { endpoint: endpoints[which as usize].clone(), slug: slug(which), totals };
                     let row = sale.row(&owners[who], Timestamp(NOW.0 - ago * DAY), &step.to_string());
@@ -221,15 +221,15 @@ async fn every_report_equals_what_was_sold() {
             if step % 7 == 0 {
                 for (who, owner) in owners.iter().enumerate() {
                     let within = random.u64(..4);
-                    let report = sales.report(owner, Timestamp(NOW.0 - within * DAY), Detail::Sums).await.unwrap();
-                    let sum = |wanted: &dyn Fn(u64, u64) -> bool| {
-                        let mut sum = Totals::default();
+                    let report = sales.report(owner, Timestamp(NOW.0 - within * DAY), ReportDetail::Sums).await.unwrap();
+                    let sum = |requested: &dyn Fn(u64, u64) -> bool| {
+                        let mut sum = SaleTotals::default();
                         for (_, which, ago, totals) in sold.iter().filter(|sale| sale.0 == who && sale.2 <= within) {
-                            if wanted(*which, *ago) {
+                            if requested(*which, *ago) {
                                 sum += *totals;
                             }
                         }
-                        Line::from(sum)
+                        RevenueLine::from(sum)
                     };
                     assert_eq!(report.totals, sum(&|_, _| true), "seed {seed}, step {step}");
                     for line in &report.by_endpoint {
@@ -242,8 +242,8 @@ async fn every_report_equals_what_was_sold() {
             }
         }
         sales.fold_left(NOW).await.unwrap();
-        let left = SALES.count(&*store, &SALES.all(), 10_000).await.unwrap();
-        assert!(left <= 3 * 3 * 4, "seed {seed}: {left} roll-ups and rows");
+        let remaining = SALES.count(&*store, &SALES.all(), 10_000).await.unwrap();
+        assert!(remaining <= 3 * 3 * 4, "seed {seed}: {remaining} roll-ups and rows");
     }
 }
 
@@ -258,15 +258,15 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
         let replica = Replica::new(Arc::new(MemoryStore::new()));
         let owners = [builder(), builder(), Owner::Platform];
         let endpoint = EndpointId::generate();
-        let mut sold: Vec<(u64, Totals)> = vec![];
+        let mut sold: Vec<(u64, SaleTotals)> = vec![];
         for step in 0..120_u64 {
             let (sales, owner) = (&hosts[random.usize(..2)], &owners[random.usize(..3)]);
             let ago = *random.choice(&[0, 1, 30, 33, 70, 100]).unwrap();
             let (at, price) = (Timestamp(NOW.0 - ago * DAY), MicroUsd(random.u64(..100_000)));
-            let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: Totals::paid(price, FeeBps(500).of(price, owner)) };
+            let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: SaleTotals::paid(price, FeeBps(500).of(price, owner)) };
             match random.u64(..10) {
                 // Once all hosts list sellers, no host that lists none can join.
-                0..3 if !replica.writes(SELLERS_KEPT) => {
+                0..3 if !replica.writes(SELLERS_STORED) => {
                     let key = (of(owner.share()), SaleKey::RollUp(day(at), EndpointId::generate()));
                     let rows = if random.bool() { SALES.put(&key, &sale) } else { sale.row(owner, at, &step.to_string()) };
                     rows.commit(store.inner(), Durability::Buffered).await.unwrap();
@@ -281,7 +281,7 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
                     _ = sales.list_sellers(&replica, NOW).await;
                     store.heal();
                 }
-                4 if step > 60 => assert!(replica.may_write(SELLERS_KEPT).await.unwrap()),
+                4 if step > 60 => assert!(replica.may_write(SELLERS_STORED).await.unwrap()),
                 _ => {
                     let row = sales.row(&sale, owner, at, &step.to_string());
                     store.inner().apply(row, Durability::Buffered).await.unwrap();
@@ -289,10 +289,10 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
                 }
             }
             let within = *random.choice(&[0, 1, 30, 40, 100]).unwrap();
-            let mut sum = Totals::default();
+            let mut sum = SaleTotals::default();
             sold.iter().filter(|(ago, _)| *ago <= within).for_each(|(_, totals)| sum += *totals);
             let report = hosts[random.usize(..2)].host_report(Timestamp(NOW.0 - within * DAY)).await.unwrap();
-            assert_eq!(report.totals, Line::from(sum), "seed {seed}, step {step}");
+            assert_eq!(report.totals, RevenueLine::from(sum), "seed {seed}, step {step}");
         }
     }
 }
@@ -301,8 +301,8 @@ async fn the_hosts_report_is_what_was_sold_however_many_sellers_are_listed() {
 async fn all_sellers_are_listed_once_a_round_has_come_by_all() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (sales, replica) = (Sales::new(Arc::clone(&store)), Replica::new(Arc::new(MemoryStore::new())));
-    assert!(replica.may_write(SELLERS_KEPT).await.unwrap());
-    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::FREE };
+    assert!(replica.may_write(SELLERS_STORED).await.unwrap());
+    let sale = Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: SaleTotals::FREE };
     let mut rows = Batch::new();
     for _ in 0..TURN + 20 {
         rows.put(&SALES, &(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
@@ -317,9 +317,9 @@ async fn all_sellers_are_listed_once_a_round_has_come_by_all() {
     let late = SALES.put(&(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
     late.commit(&*store, Durability::Buffered).await.unwrap();
     assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20, "nobody is asked who is not listed");
-    let mut flaws = Flaws::default();
+    let mut flaws = CheckReport::default();
     check_sellers(&*store, &mut flaws).await.unwrap();
-    assert_eq!((flaws.count, flaws.looked_at), (1, TURN as u64 + 21), "{:?}", flaws.told);
+    assert_eq!((flaws.count, flaws.checked_count), (1, TURN as u64 + 21), "{:?}", flaws.listed);
     // Such a host did write, after it had stalled and was taken for gone. A sweep lists its sales.
     for _ in 0..2 {
         sales.fold_left(NOW).await.unwrap();

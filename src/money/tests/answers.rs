@@ -3,7 +3,7 @@
 use tollhouse_store::sled::{SledConfig, SledStore};
 
 use super::*;
-use crate::gate::record::{Kept, Record};
+use crate::payments::record::{AnswerLocation, PaymentRecord};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -24,7 +24,7 @@ impl Recording {
 }
 
 #[async_trait]
-impl Around for Recording {
+impl StoreWrapper for Recording {
     fn inner(&self) -> &dyn Store {
         &self.inner
     }
@@ -39,67 +39,68 @@ impl Around for Recording {
 #[tokio::test]
 async fn an_answer_is_written_once() {
     let store = Arc::new(Recording::default());
-    let bench = Bench::over(Arc::clone(&store) as _);
-    bench.fund().await;
-    let credit = bench.gate.credits().mint(PRICE, "a test", None).await.unwrap().token.unwrap();
-    let by_credit = || Offered::Credit(CreditOffer { token: credit.clone(), idempotency_key: Some("a-key".to_owned()), observer: None });
-    for (times, offered) in [(1, (&|| Payer::new(1).pays(1)) as &dyn Fn() -> Offered), (2, &by_credit)] {
-        let first = bench.buy(offered()).await;
+    let fixture = Fixture::over(Arc::clone(&store) as _);
+    fixture.fund().await;
+    let credit = fixture.payments.credits().mint(PRICE, "a test", None).await.unwrap().token.unwrap();
+    let by_credit =
+        || OfferedPayment::Credit(CreditOffer { token: credit.clone(), idempotency_key: Some("a-key".to_owned()), observer: None });
+    for (times, offered) in [(1, (&|| Payer::new(1).pays(1)) as &dyn Fn() -> OfferedPayment), (2, &by_credit)] {
+        let first = fixture.buy(offered()).await;
         assert_eq!(store.written_with(ANSWER), times);
-        assert_eq!(stored(bench.admit(offered()).await), first);
+        assert_eq!(stored(fixture.admit(offered()).await), first);
         assert!(!first.receipt_id.is_empty());
     }
 }
 
 #[tokio::test]
 async fn an_answer_goes_when_nobody_can_ask_for_it() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     // It is released first, and bought before its next check an hour later.
-    bench.run(Payer::new(1).pays(1)).await.release().await;
-    bench.buy(Payer::new(1).pays(1)).await;
-    for (millis, kept) in [(HOUR + 1, 1), (DAY, 1), (DAY + 1, 0)] {
-        bench.clock.set(NOW.plus_millis(millis));
-        bench.gate.tick().await.unwrap();
-        assert_eq!(bench.all(Space::PaymentAnswers).await.len(), kept, "after {millis} ms");
+    fixture.run(Payer::new(1).pays(1)).await.release().await;
+    fixture.buy(Payer::new(1).pays(1)).await;
+    for (millis, stored) in [(HOUR + 1, 1), (DAY, 1), (DAY + 1, 0)] {
+        fixture.clock.set(NOW.plus_millis(millis));
+        fixture.payments.tick().await.unwrap();
+        assert_eq!(fixture.all(Space::PaymentAnswers).await.len(), stored, "after {millis} ms");
     }
 }
 
 #[tokio::test]
 async fn what_a_payment_did_not_buy_is_not_kept() {
-    let bench = Bench::new().await;
-    for (nonce, mood) in [(1, Mood::Refuses), (2, Mood::Away)] {
-        bench.facilitator.feel(mood);
-        let admission = bench.run(Payer::new(1).pays(nonce)).await;
-        bench.settle(admission).await.unwrap_err();
-        assert!(bench.all(Space::PaymentAnswers).await.is_empty(), "{mood:?}");
+    let fixture = Fixture::new().await;
+    for (nonce, mood) in [(1, FacilitatorMood::Refuses), (2, FacilitatorMood::Away)] {
+        fixture.facilitator.feel(mood);
+        let admission = fixture.run(Payer::new(1).pays(nonce)).await;
+        fixture.settle(admission).await.unwrap_err();
+        assert!(fixture.all(Space::PaymentAnswers).await.is_empty(), "{mood:?}");
     }
-    bench.facilitator.feel(Mood::Honest);
-    assert_eq!(bench.buy(Payer::new(1).pays(1)).await.body, ANSWER, "it is unspent, and buys after all");
+    fixture.facilitator.feel(FacilitatorMood::Honest);
+    assert_eq!(fixture.buy(Payer::new(1).pays(1)).await.body, ANSWER, "it is unspent, and buys after all");
 }
 
 /// Earlier versions stored the answer in the intent.
 #[tokio::test]
 async fn an_intent_of_an_older_version_settles_for_the_answer_that_it_holds() {
-    let bench = Bench::new().await;
-    bench.facilitator.feel(Mood::Unsure);
-    let admission = bench.run(Payer::new(1).pays(1)).await;
-    bench.settle(admission).await.unwrap_err();
-    let (key, bytes) = bench.all(Space::Payments).await.remove(0);
-    let mut older = Record::of_bytes(&bytes).unwrap();
+    let fixture = Fixture::new().await;
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    let admission = fixture.run(Payer::new(1).pays(1)).await;
+    fixture.settle(admission).await.unwrap_err();
+    let (key, bytes) = fixture.all(Space::Payments).await.remove(0);
+    let mut older = PaymentRecord::of_bytes(&bytes).unwrap();
     older.intent.as_mut().unwrap().answer = Some(answer(ANSWER));
     let writes = vec![Write::put(Space::Payments, key.clone(), older.to_bytes()), Write::delete(Space::PaymentAnswers, key)];
-    bench.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
-    let bench = bench.restarted();
-    bench.gate.recover().await.unwrap();
-    bench.gate.tick().await.unwrap();
-    assert_eq!(stored(bench.admit(Payer::new(1).pays(1)).await).body, ANSWER);
-    let record = Record::of_bytes(&bench.all(Space::Payments).await[0].1).unwrap();
-    assert!(matches!(record.answer, Some(Kept::Here(_))), "{record:?}");
+    fixture.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
+    let fixture = fixture.restarted();
+    fixture.payments.recover().await.unwrap();
+    fixture.payments.tick().await.unwrap();
+    assert_eq!(stored(fixture.admit(Payer::new(1).pays(1)).await).body, ANSWER);
+    let record = PaymentRecord::of_bytes(&fixture.all(Space::Payments).await[0].1).unwrap();
+    assert!(matches!(record.answer, Some(AnswerLocation::Here(_))), "{record:?}");
 }
 
 /// Regression test: a concurrent request got an answer that a power cut could have lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
+async fn a_twin_learns_of_no_settlement_that_is_not_on_disk() {
     let (held, mut syncs) = tokio::sync::mpsc::unbounded_channel();
     let (go, gone_on) = std::sync::mpsc::channel();
     let gone_on = Mutex::new(gone_on);
@@ -113,11 +114,11 @@ async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
     });
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(folder.path().join("store"), SledConfig { before_sync, ..SledConfig::default() }).unwrap();
-    let bench = Bench::over(Arc::new(store));
+    let fixture = Fixture::over(Arc::new(store));
     let payer = Payer::new(1);
     let settling = async {
-        bench.fund().await;
-        bench.buy(payer.pays(1)).await
+        fixture.fund().await;
+        fixture.buy(payer.pays(1)).await
     };
     let mut settling = std::pin::pin!(settling);
     let (mut seen, mut states) = (0, vec![]);
@@ -126,11 +127,11 @@ async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
             first = &mut settling => break first,
             Some(()) = syncs.recv() => {
                 let id = payer.payment(1).id();
-                assert!(bench.receipts().await.is_empty(), "a receipt that is not on disk");
-                let state = bench.state(&id).await;
-                assert_ne!(state, Some(State::Settled), "the state of what is not on disk");
+                assert!(fixture.receipts().await.is_empty(), "a receipt that is not on disk");
+                let state = fixture.state(&id).await;
+                assert_ne!(state, Some(PaymentPhase::Settled), "the state of what is not on disk");
                 if state.is_some() {
-                    assert!(matches!(bench.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
+                    assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
                 }
                 states.extend(state);
                 seen += 1;
@@ -140,7 +141,7 @@ async fn a_twin_is_told_of_no_settlement_that_is_not_on_disk() {
     };
     // Closing the store must not wait for the test.
     drop((syncs, go));
-    assert!(seen >= 2 && states.contains(&State::Settling), "{seen} syncs, {states:?}");
-    assert_eq!(stored(bench.admit(payer.pays(1)).await), first);
-    assert_eq!(bench.receipts().await.len(), 1);
+    assert!(seen >= 2 && states.contains(&PaymentPhase::Settling), "{seen} syncs, {states:?}");
+    assert_eq!(stored(fixture.admit(payer.pays(1)).await), first);
+    assert_eq!(fixture.receipts().await.len(), 1);
 }

@@ -1,40 +1,41 @@
 //! No budget of a credit is exceeded, however many calls end at once.
 
 use futures_util::future::join_all;
-use tollhouse_store::around::Yielding;
+use tollhouse_store::test_wrappers::YieldingStore;
 
 use super::{ledger::ledger_agrees, *};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
-fn by_credit(token: &str) -> Offered {
-    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
+fn by_credit(token: &str) -> OfferedPayment {
+    OfferedPayment::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
 }
 
 fn calls(count: u64) -> Option<MicroUsd> {
     Some(MicroUsd(count * PRICE.0))
 }
 
-async fn minted(bench: &Bench) -> (String, CreditId) {
-    let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(100 * PRICE.0), "", None).await.unwrap();
+async fn minted(fixture: &Fixture) -> (String, CreditId) {
+    let MintedCredit { token, credit } = fixture.payments.credits().mint(MicroUsd(100 * PRICE.0), "", None).await.unwrap();
     (token.unwrap(), credit.id.clone())
 }
 
-async fn set(bench: &Bench, id: &CreditId, by: SetBy, budget: Budget) {
-    bench.gate.credits().set_budget(id, by, &budget, None).await.unwrap();
+async fn set(fixture: &Fixture, id: &CreditId, by: SetBy, budget: Budget) {
+    fixture.payments.credits().set_budget(id, by, &budget, None).await.unwrap();
 }
 
-async fn today(bench: &Bench, id: &CreditId) -> Value {
-    let credit = bench.gate.credits().get(id).await.unwrap().unwrap();
-    bench.gate.credits().today(&credit).await.unwrap()
+async fn today(fixture: &Fixture, id: &CreditId) -> Value {
+    let credit = fixture.payments.credits().get(id).await.unwrap().unwrap();
+    fixture.payments.credits().today(&credit).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_budget_is_set_onto_the_revision_that_was_read_whoever_sets_it() {
-    let bench = Bench::over(Arc::new(Yielding::default()));
-    let (_, id) = minted(&bench).await;
-    let set =
-        async |by, onto| bench.gate.credits().set_budget(&id, by, &Budget::default(), onto).await.map(|credit| credit.budgets.revision);
+async fn a_budget_is_set_onto_the_revision_that_was_read_anyone_who_sets_it() {
+    let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+    let (_, id) = minted(&fixture).await;
+    let set = async |by, onto| {
+        fixture.payments.credits().set_budget(&id, by, &Budget::default(), onto).await.map(|credit| credit.budgets.revision)
+    };
     assert!(matches!(set(SetBy::Holder, Some(1)).await, Err(CreditError::Changed(0))), "none was set");
     assert_eq!(
         [set(SetBy::Holder, Some(0)).await.unwrap(), set(SetBy::Admin, None).await.unwrap(), set(SetBy::Admin, Some(2)).await.unwrap()],
@@ -50,17 +51,17 @@ async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays()
         (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7),
         (Budget { per_day_usd: calls(9), per_tool_usd: calls(5), ..Budget::default() }, 5),
     ] {
-        let bench = Bench::over(Arc::new(Yielding::default()));
-        let (token, id) = minted(&bench).await;
+        let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+        let (token, id) = minted(&fixture).await;
         // They are admitted before there is a budget, so only the commits enforce it.
-        let admitted = join_all((0..64).map(|_| bench.run(by_credit(&token)))).await;
-        set(&bench, &id, SetBy::Holder, budget).await;
-        let settled = join_all(admitted.into_iter().map(|admission| bench.settle(admission))).await;
+        let admitted = join_all((0..64).map(|_| fixture.run(by_credit(&token)))).await;
+        set(&fixture, &id, SetBy::Holder, budget).await;
+        let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;
         assert_eq!(settled.iter().filter(|settled| settled.is_ok()).count(), paid);
         assert!(settled.iter().all(|settled| matches!(settled, Ok(_) | Err(SettleError::Refused { .. }))));
-        assert_eq!(today(&bench, &id).await["spentUsd"], json!(MicroUsd(paid as u64 * PRICE.0)));
-        assert_eq!(bench.receipts().await.len(), paid);
-        ledger_agrees(&bench, "64 at once").await;
+        assert_eq!(today(&fixture, &id).await["spentUsd"], json!(MicroUsd(paid as u64 * PRICE.0)));
+        assert_eq!(fixture.receipts().await.len(), paid);
+        ledger_agrees(&fixture, "64 at once").await;
     }
 }
 
@@ -69,12 +70,12 @@ async fn of_64_calls_at_once_no_more_run_than_a_budget_pays() {
     for (budget, paid) in
         [(Budget { per_day_usd: calls(10), ..Budget::default() }, 10), (Budget { per_tool_usd: calls(7), ..Budget::default() }, 7)]
     {
-        let bench = Bench::over(Arc::new(Yielding::default()));
-        let (token, id) = minted(&bench).await;
-        set(&bench, &id, SetBy::Holder, budget).await;
+        let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+        let (token, id) = minted(&fixture).await;
+        set(&fixture, &id, SetBy::Holder, budget).await;
         for round in ["first", "once those have gone"] {
-            let asked = join_all((0..64).map(|_| bench.admit(by_credit(&token)))).await;
-            let (admitted, refused): (Vec<_>, Vec<_>) = asked.into_iter().partition(Result::is_ok);
+            let request = join_all((0..64).map(|_| fixture.admit(by_credit(&token)))).await;
+            let (admitted, refused): (Vec<_>, Vec<_>) = request.into_iter().partition(Result::is_ok);
             assert_eq!(admitted.len(), paid, "{round}");
             assert!(refused.iter().all(|refused| matches!(refused, Err(Refusal::OverBudget(_)))), "{round}");
         }
@@ -82,36 +83,36 @@ async fn of_64_calls_at_once_no_more_run_than_a_budget_pays() {
 }
 
 #[tokio::test]
-async fn what_a_budget_does_not_pay_does_not_run_and_is_told_when_it_will() {
-    let bench = Bench::new().await;
-    let (token, id) = minted(&bench).await;
-    set(&bench, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
-    let first = bench.run(by_credit(&token)).await;
-    bench.buy(by_credit(&token)).await;
+async fn what_a_budget_does_not_pay_does_not_run_and_learns_when_it_will() {
+    let fixture = Fixture::new().await;
+    let (token, id) = minted(&fixture).await;
+    set(&fixture, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
+    let first = fixture.run(by_credit(&token)).await;
+    fixture.buy(by_credit(&token)).await;
     // One is spent, and one held.
-    let Err(Refusal::OverBudget(over)) = bench.admit(by_credit(&token)).await else { panic!("it is refused") };
+    let Err(Refusal::OverBudget(over)) = fixture.admit(by_credit(&token)).await else { panic!("it is refused") };
     assert_eq!((over.kind, over.limit_usd, over.spent_usd), (BudgetKind::PerDay, MicroUsd(2 * PRICE.0), MicroUsd(2 * PRICE.0)));
     let midnight = Timestamp((NOW.0 / DAY_MS + 1) * DAY_MS);
     assert_eq!((over.price_usd, over.resets_at), (PRICE, Some(midnight)));
     first.release().await;
-    bench.buy(by_credit(&token)).await;
-    assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::OverBudget(_))));
-    bench.clock.set(midnight);
-    bench.buy(by_credit(&token)).await;
-    assert_eq!(today(&bench, &id).await["spentUsd"], json!(PRICE), "another day");
+    fixture.buy(by_credit(&token)).await;
+    assert!(matches!(fixture.admit(by_credit(&token)).await, Err(Refusal::OverBudget(_))));
+    fixture.clock.set(midnight);
+    fixture.buy(by_credit(&token)).await;
+    assert_eq!(today(&fixture, &id).await["spentUsd"], json!(PRICE), "another day");
     // Sums of old days are deleted.
-    assert_eq!(bench.all(Space::CreditDays).await.len(), 4);
-    bench.clock.set(midnight.plus_millis(8 * DAY_MS));
-    bench.gate.credits().forget_days().await.unwrap();
-    assert!(bench.all(Space::CreditDays).await.is_empty());
-    ledger_agrees(&bench, "days").await;
+    assert_eq!(fixture.all(Space::CreditDays).await.len(), 4);
+    fixture.clock.set(midnight.plus_millis(8 * DAY_MS));
+    fixture.payments.credits().forget_days().await.unwrap();
+    assert!(fixture.all(Space::CreditDays).await.is_empty());
+    ledger_agrees(&fixture, "days").await;
 }
 
 #[tokio::test]
 async fn of_what_an_admin_and_the_holder_set_the_lower_holds() {
-    let bench = Bench::new().await;
-    let (token, id) = minted(&bench).await;
-    let refused = async || match bench.admit(by_credit(&token)).await {
+    let fixture = Fixture::new().await;
+    let (token, id) = minted(&fixture).await;
+    let refused = async || match fixture.admit(by_credit(&token)).await {
         Ok(Admit::Run(admission)) => {
             admission.release().await;
             None
@@ -119,77 +120,77 @@ async fn of_what_an_admin_and_the_holder_set_the_lower_holds() {
         Err(Refusal::OverBudget(over)) => Some((over.kind, over.limit_usd)),
         other => panic!("{}", what(&other)),
     };
-    set(&bench, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(PRICE.0 - 1)), ..Budget::default() }).await;
+    set(&fixture, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(PRICE.0 - 1)), ..Budget::default() }).await;
     assert_eq!(refused().await, Some((BudgetKind::PerCall, MicroUsd(PRICE.0 - 1))));
-    set(&bench, &id, SetBy::Holder, Budget { per_call_usd: calls(5), ..Budget::default() }).await;
+    set(&fixture, &id, SetBy::Holder, Budget { per_call_usd: calls(5), ..Budget::default() }).await;
     assert_eq!(refused().await, Some((BudgetKind::PerCall, MicroUsd(PRICE.0 - 1))), "the holder lifts no admin's limit");
-    set(&bench, &id, SetBy::Admin, Budget::default()).await;
+    set(&fixture, &id, SetBy::Admin, Budget::default()).await;
     assert_eq!(refused().await, None);
-    set(&bench, &id, SetBy::Holder, Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }).await;
+    set(&fixture, &id, SetBy::Holder, Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }).await;
     assert_eq!(refused().await, Some((BudgetKind::PerTool, MicroUsd(1))));
 }
 
 #[tokio::test]
 async fn a_frozen_credit_pays_for_nothing_from_the_commit_on_that_froze_it() {
-    let bench = Bench::new().await;
-    let (token, id) = minted(&bench).await;
+    let fixture = Fixture::new().await;
+    let (token, id) = minted(&fixture).await;
     for by in [SetBy::Admin, SetBy::Holder] {
-        let admitted = bench.run(by_credit(&token)).await;
-        set(&bench, &id, by, Budget { frozen: true, ..Budget::default() }).await;
-        assert!(matches!(bench.settle(admitted).await, Err(SettleError::Refused { .. })), "{by:?}");
-        assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)));
-        set(&bench, &id, by, Budget::default()).await;
-        bench.buy(by_credit(&token)).await;
+        let admitted = fixture.run(by_credit(&token)).await;
+        set(&fixture, &id, by, Budget { frozen: true, ..Budget::default() }).await;
+        assert!(matches!(fixture.settle(admitted).await, Err(SettleError::Refused { .. })), "{by:?}");
+        assert!(matches!(fixture.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)));
+        set(&fixture, &id, by, Budget::default()).await;
+        fixture.buy(by_credit(&token)).await;
     }
-    set(&bench, &id, SetBy::Admin, Budget { frozen: true, ..Budget::default() }).await;
-    set(&bench, &id, SetBy::Holder, Budget::default()).await;
-    assert!(matches!(bench.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)), "the holder lifts no admin's freeze");
+    set(&fixture, &id, SetBy::Admin, Budget { frozen: true, ..Budget::default() }).await;
+    set(&fixture, &id, SetBy::Holder, Budget::default()).await;
+    assert!(matches!(fixture.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)), "the holder lifts no admin's freeze");
 }
 
 #[tokio::test]
 async fn a_holder_sees_what_is_spent_on_each_tool_and_that_it_is_much() {
-    let bench = Bench::new().await;
-    let (token, id) = minted(&bench).await;
+    let fixture = Fixture::new().await;
+    let (token, id) = minted(&fixture).await;
     let budget = Budget { per_day_usd: calls(3), per_tool_usd: calls(4), alert_at_usd: calls(2), ..Budget::default() };
-    set(&bench, &id, SetBy::Holder, budget).await;
+    set(&fixture, &id, SetBy::Holder, budget).await;
     for (bought, alert) in [(1, false), (2, true), (3, true)] {
-        bench.buy(by_credit(&token)).await;
-        let told = today(&bench, &id).await;
+        fixture.buy(by_credit(&token)).await;
+        let answer = today(&fixture, &id).await;
         let usd = |calls: u64| json!(MicroUsd(calls * PRICE.0));
-        assert_eq!((&told["spentUsd"], &told["leftUsd"], &told["alert"]), (&usd(bought), &usd(3 - bought), &json!(alert)));
-        assert_eq!(told["byTool"], json!([{ "slug": terms().slug, "spentUsd": usd(bought), "leftUsd": usd(4 - bought) }]));
+        assert_eq!((&answer["spentUsd"], &answer["leftUsd"], &answer["alert"]), (&usd(bought), &usd(3 - bought), &json!(alert)));
+        assert_eq!(answer["byTool"], json!([{ "slug": terms().slug, "spentUsd": usd(bought), "leftUsd": usd(4 - bought) }]));
     }
 }
 
 #[tokio::test]
 async fn a_holder_sees_a_thousand_tools() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let (token, id) = {
-        let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(2_000 * PRICE.0), "", None).await.unwrap();
+        let MintedCredit { token, credit } = fixture.payments.credits().mint(MicroUsd(2_000 * PRICE.0), "", None).await.unwrap();
         (token.unwrap(), credit.id.clone())
     };
     for tool in 0..1_001 {
-        let terms = Terms { slug: format!("tool-{tool:04}").parse().unwrap(), ..terms() };
-        let admission = run(bench.gate.admit(&terms, by_credit(&token), REQUEST).await);
-        bench.settle(admission).await.unwrap();
+        let terms = CallTerms { slug: format!("tool-{tool:04}").parse().unwrap(), ..terms() };
+        let admission = run(fixture.payments.admit(&terms, by_credit(&token), REQUEST).await);
+        fixture.settle(admission).await.unwrap();
     }
-    let told = today(&bench, &id).await;
-    assert_eq!(told["spentUsd"], json!(MicroUsd(1_001 * PRICE.0)));
-    assert_eq!(told["byTool"].as_array().unwrap().len(), 1_000);
-    assert_eq!(told["byTool"][999]["slug"], "tool-0999");
+    let answer = today(&fixture, &id).await;
+    assert_eq!(answer["spentUsd"], json!(MicroUsd(1_001 * PRICE.0)));
+    assert_eq!(answer["byTool"].as_array().unwrap().len(), 1_000);
+    assert_eq!(answer["byTool"][999]["slug"], "tool-0999");
 }
 
 #[tokio::test]
-async fn who_is_over_a_budget_is_told_over_which() {
+async fn who_is_over_a_budget_is_reported_over_which() {
     for (budget, words) in [
         (Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a day"),
         (Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a call"),
         (Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a tool in a day"),
     ] {
-        let bench = Bench::new().await;
-        let (token, id) = minted(&bench).await;
-        set(&bench, &id, SetBy::Holder, budget).await;
-        let Err(refused) = bench.admit(by_credit(&token)).await else { panic!("it is refused") };
+        let fixture = Fixture::new().await;
+        let (token, id) = minted(&fixture).await;
+        set(&fixture, &id, SetBy::Holder, budget).await;
+        let Err(refused) = fixture.admit(by_credit(&token)).await else { panic!("it is refused") };
         assert!(refused.to_string().contains(words), "{refused}");
     }
 }
@@ -197,27 +198,27 @@ async fn who_is_over_a_budget_is_told_over_which() {
 #[tokio::test]
 async fn a_call_that_is_dearer_than_its_limit_has_become_meanwhile_is_not_paid() {
     for (limit, paid) in [(PRICE.0 - 1, false), (PRICE.0, true), (PRICE.0 + 1, true)] {
-        let bench = Bench::new().await;
-        let (token, id) = minted(&bench).await;
-        let admitted = bench.run(by_credit(&token)).await;
-        set(&bench, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(limit)), ..Budget::default() }).await;
-        assert_eq!(bench.settle(admitted).await.is_ok(), paid, "{limit}");
+        let fixture = Fixture::new().await;
+        let (token, id) = minted(&fixture).await;
+        let admitted = fixture.run(by_credit(&token)).await;
+        set(&fixture, &id, SetBy::Admin, Budget { per_call_usd: Some(MicroUsd(limit)), ..Budget::default() }).await;
+        assert_eq!(fixture.settle(admitted).await.is_ok(), paid, "{limit}");
     }
 }
 
 #[tokio::test]
 async fn what_a_call_has_come_to_cost_is_all_that_it_holds_and_all_that_moves() {
-    let bench = Bench::new().await;
-    let (token, id) = minted(&bench).await;
-    let most = Terms { price: MicroUsd(60 * PRICE.0), metered: true, ..terms() };
-    let admit = async || bench.gate.admit(&most, by_credit(&token), REQUEST).await;
+    let fixture = Fixture::new().await;
+    let (token, id) = minted(&fixture).await;
+    let max = CallTerms { price: MicroUsd(60 * PRICE.0), metered: true, ..terms() };
+    let admit = async || fixture.payments.admit(&max, by_credit(&token), REQUEST).await;
     let mut first = run(admit().await);
     assert!(matches!(admit().await, Err(Refusal::InsufficientCredit { .. })), "it may need most of the balance");
     first.charge(PRICE);
     let second = run(admit().await);
-    bench.settle(first).await.unwrap();
+    fixture.settle(first).await.unwrap();
     second.release().await;
-    let movements = bench.gate.credits().movements(&id, None, 10).await.unwrap().movements;
+    let movements = fixture.payments.credits().movements(&id, None, 10).await.unwrap().movements;
     assert_eq!((movements[0].movement.kind, movements[0].movement.amount), (MovementKind::Debit, PRICE));
-    ledger_agrees(&bench, "charged").await;
+    ledger_agrees(&fixture, "charged").await;
 }

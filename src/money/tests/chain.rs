@@ -1,7 +1,7 @@
 //! Requests to a chain and the decisions from it. A node that cannot know decides nothing.
 
 use super::{
-    node::{Chain, Node, TRANSACTION, cancelled, paid},
+    node::{Chain, Node, TRANSACTION, canceled, paid},
     *,
 };
 use crate::facilitator::chain::node;
@@ -12,7 +12,7 @@ const EXPIRED: Timestamp = Timestamp(NOW.0 + 360_000);
 /// Returns the decision from this chain.
 async fn judged(chain: Chain) -> (SettleOutcome, Arc<Node>) {
     let node = Node::of(chain).await;
-    let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
+    let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().nonce_state(&Payer::new(1).payment(1), NOW).await;
     (outcome, node)
 }
 
@@ -36,15 +36,15 @@ fn hex(number: &Value) -> u64 {
 async fn a_transfer_is_found_by_its_event() {
     let (outcome, node) = judged(Chain::at(EXPIRED).spending(99_990, paid(PAY_TO, PRICE.0))).await;
     assert!(settled(&outcome), "{outcome:?}");
-    let asked = node.asked.lock().unwrap();
-    let methods: Vec<_> = asked.iter().map(|question| question["method"].as_str().unwrap()).collect();
+    let request = node.requested.lock().unwrap();
+    let methods: Vec<_> = request.iter().map(|question| question["method"].as_str().unwrap()).collect();
     let (last, middle) = (methods.len() - 1, &methods[3..methods.len() - 2]);
     assert_eq!(methods[..3], ["eth_chainId", "eth_getBlockByNumber", "eth_call"], "which chain, then up to when, then the state");
     assert!(middle.iter().all(|method| ["eth_getBlockByNumber", "eth_getLogs"].contains(method)), "{methods:?}");
     assert_eq!(methods[last - 1..], ["eth_getLogs", "eth_getTransactionReceipt"]);
-    assert_eq!(asked[1]["params"][0], "safe");
-    assert_eq!(asked[2]["params"][1]["blockHash"], format!("0x{:064x}", 100_000), "by the state of the very block whose time was read");
-    let filter = &asked[last - 1]["params"][0];
+    assert_eq!(request[1]["params"][0], "safe");
+    assert_eq!(request[2]["params"][1]["blockHash"], format!("0x{:064x}", 100_000), "by the state of the very block whose time was read");
+    let filter = &request[last - 1]["params"][0];
     assert!(
         hex(&filter["fromBlock"]) > 95_000 && hex(&filter["toBlock"]) <= 100_000,
         "from about the intent on, to the block that stays: {filter}"
@@ -53,7 +53,7 @@ async fn a_transfer_is_found_by_its_event() {
 
 #[tokio::test]
 async fn events_are_asked_for_in_ranges_that_the_node_allows() {
-    let (outcome, node) = judged(Chain { most_span: 15, ..Chain::at(EXPIRED).spending(98_100, paid(PAY_TO, PRICE.0)) }).await;
+    let (outcome, node) = judged(Chain { max_span: 15, ..Chain::at(EXPIRED).spending(98_100, paid(PAY_TO, PRICE.0)) }).await;
     assert!(settled(&outcome), "{outcome:?}");
     assert!(node.times("eth_getLogs") < 100);
 }
@@ -65,8 +65,8 @@ async fn blocks_with_more_events_than_are_read_at_once_are_asked_for_in_smaller_
     for (heavy_span, least) in [(100, 62), (4, 3), (1, 1)] {
         let (outcome, node) = judged(Chain { heavy_span, ..Chain::at(EXPIRED).spending(98_010, paid(PAY_TO, PRICE.0)) }).await;
         assert!(settled(&outcome), "{outcome:?}");
-        let asked = node.asked.lock().unwrap();
-        let filters = asked.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
+        let request = node.requested.lock().unwrap();
+        let filters = request.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
         let narrowest = filters.map(|filter| hex(&filter["toBlock"]) - hex(&filter["fromBlock"]) + 1).min();
         assert_eq!(narrowest, Some(least));
     }
@@ -77,10 +77,10 @@ async fn blocks_with_more_events_than_are_read_at_once_are_asked_for_in_smaller_
 
 #[tokio::test]
 async fn every_block_is_looked_through_once_to_the_last_that_stays() {
-    let (outcome, node) = judged(Chain { most_span: 1_000, ..Chain::at(EXPIRED).spending(100_000, paid(PAY_TO, PRICE.0)) }).await;
+    let (outcome, node) = judged(Chain { max_span: 1_000, ..Chain::at(EXPIRED).spending(100_000, paid(PAY_TO, PRICE.0)) }).await;
     assert!(settled(&outcome), "{outcome:?}");
-    let asked = node.asked.lock().unwrap();
-    let filters = asked.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
+    let request = node.requested.lock().unwrap();
+    let filters = request.iter().filter(|question| question["method"] == "eth_getLogs").map(|question| &question["params"][0]);
     let ranges: Vec<_> = filters.map(|filter| (hex(&filter["fromBlock"]), hex(&filter["toBlock"]))).collect();
     assert_eq!(ranges, [(98_000, 98_999), (99_000, 99_999), (100_000, 100_000)]);
 }
@@ -98,8 +98,8 @@ async fn the_block_of_an_old_intent_is_found_in_few_questions() {
     let intent = 60_000;
     let at = Timestamp(NOW.0 + (100_000 - intent) * 2_000 - 3_600_000);
     let (_, node) = judged(Chain::at(at).spending(intent, paid(PAY_TO, PRICE.0))).await;
-    let asked = node.asked.lock().unwrap();
-    let blocks = asked.iter().filter(|question| question["method"] == "eth_getBlockByNumber").map(|question| &question["params"][0]);
+    let request = node.requested.lock().unwrap();
+    let blocks = request.iter().filter(|question| question["method"] == "eth_getBlockByNumber").map(|question| &question["params"][0]);
     let numbers: Vec<_> = blocks.filter(|number| *number != "safe").map(hex).collect();
     let back = [99_000, 97_000, 93_000, 85_000, 69_000, 37_000];
     assert_eq!(numbers, [&back[..], &[53_000, 61_000, 57_000, 59_000, 60_000]].concat(), "back in growing steps, then by halves");
@@ -108,15 +108,15 @@ async fn the_block_of_an_old_intent_is_found_in_few_questions() {
 #[tokio::test]
 async fn a_transaction_decides_when_it_has_the_event_and_stays() {
     let receipt = |hash: &str, block: u64, logs: Vec<Value>| json!({ "transactionHash": hash, "status": "0x1", "blockNumber": format!("{block:#x}"), "logs": logs });
-    let told = async |receipt: Value| {
+    let describe = async |receipt: Value| {
         let instead = Some(("eth_getTransactionReceipt", receipt));
         judged(Chain { instead, ..Chain::at(EXPIRED).spending(99_990, paid(PAY_TO, PRICE.0)) }).await.0
     };
     let logs = paid(PAY_TO, PRICE.0);
-    assert!(settled(&told(receipt(TRANSACTION, 100_000, logs.clone())).await));
-    assert!(open(&told(receipt(TRANSACTION, 100_001, logs.clone())).await), "its block may be replaced");
-    assert!(open(&told(receipt(&TRANSACTION.replace('1', "2"), 99_990, logs)).await), "it is another transaction");
-    assert!(open(&told(receipt(TRANSACTION, 99_990, vec![])).await), "the event is not in it");
+    assert!(settled(&describe(receipt(TRANSACTION, 100_000, logs.clone())).await));
+    assert!(open(&describe(receipt(TRANSACTION, 100_001, logs.clone())).await), "its block may be replaced");
+    assert!(open(&describe(receipt(&TRANSACTION.replace('1', "2"), 99_990, logs)).await), "it is another transaction");
+    assert!(open(&describe(receipt(TRANSACTION, 99_990, vec![])).await), "the event is not in it");
 }
 
 /// A payer who signs and sends another transfer with the same nonce to itself has not paid.
@@ -129,8 +129,8 @@ async fn a_nonce_that_was_used_for_another_transfer_has_not_paid() {
 }
 
 #[tokio::test]
-async fn a_cancelled_authorization_is_refused() {
-    let (outcome, _) = judged(Chain::at(NOW).spending(99_990, cancelled())).await;
+async fn a_canceled_authorization_is_refused() {
+    let (outcome, _) = judged(Chain::at(NOW).spending(99_990, canceled())).await;
     assert!(refused(&outcome, "authorization_canceled"), "{outcome:?}");
 }
 
@@ -154,7 +154,7 @@ async fn what_a_block_says_that_may_be_replaced_decides_nothing() {
 async fn a_node_of_another_chain_decides_nothing() {
     let (outcome, node) = judged(Chain { id: 8_453, ..Chain::at(EXPIRED) }).await;
     assert!(open(&outcome), "{outcome:?}");
-    assert_eq!(node.asked.lock().unwrap().len(), 1, "it is asked no more");
+    assert_eq!(node.requested.lock().unwrap().len(), 1, "it is asked no more");
 }
 
 #[tokio::test]
@@ -162,11 +162,11 @@ async fn a_node_is_asked_for_its_chain_again_when_it_was_away() {
     let node = Node::of(Chain::at(EXPIRED)).await;
     let client = node::Node::new(&node.url, ASSETS[0].network).unwrap();
     for _ in 0..2 {
-        client.spent_lately(&Payer::new(1).payment(1)).await.unwrap();
+        client.is_recently_spent(&Payer::new(1).payment(1)).await.unwrap();
     }
     assert_eq!(node.times("eth_chainId"), 1, "once while it is there");
     node.chain.lock().unwrap().id = 1;
-    assert!(open(&client.judge(&Payer::new(1).payment(1), NOW).await), "what is final rests on no memory");
+    assert!(open(&client.nonce_state(&Payer::new(1).payment(1), NOW).await), "what is final rests on no memory");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
         ("it lags", Chain::at(Timestamp(NOW.0 - 3_600_000))),
         ("it has not the block that it named", Chain { instead: Some(("eth_call", fails())), ..spent() }),
         ("it has no safe block", Chain { instead: Some(("eth_getBlockByNumber", Value::Null)), ..spent() }),
-        ("it has pruned the events", Chain { kept_from: 99_995, ..spent() }),
+        ("it has pruned the events", Chain { pruned_before: 99_995, ..spent() }),
         ("it has no events", Chain { instead: Some(("eth_getLogs", json!([]))), ..spent() }),
         ("its events are none", Chain { instead: Some(("eth_getLogs", json!("logs"))), ..spent() }),
         ("it refuses to look", Chain { instead: Some(("eth_getLogs", fails())), ..spent() }),
@@ -192,14 +192,14 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing() {
         assert!(open(&outcome), "{name}: {outcome:?}");
     }
     let nobody = node::Node::new("http://127.0.0.1:1/secret", ASSETS[0].network).unwrap();
-    let SettleOutcome::Unknown(why) = nobody.judge(&Payer::new(1).payment(1), NOW).await else { panic!("decided") };
-    assert!(!why.contains("secret") && !format!("{nobody:?}").contains("secret"), "{why}");
+    let SettleOutcome::Unknown(reason) = nobody.nonce_state(&Payer::new(1).payment(1), NOW).await else { panic!("decided") };
+    assert!(!reason.contains("secret") && !format!("{nobody:?}").contains("secret"), "{reason}");
 }
 
 #[tokio::test]
 async fn a_payment_of_another_network_is_not_asked_about() {
     let node = Node::of(Chain::at(EXPIRED)).await;
-    let outcome = node::Node::new(&node.url, ASSETS[1].network).unwrap().judge(&Payer::new(1).payment(1), NOW).await;
+    let outcome = node::Node::new(&node.url, ASSETS[1].network).unwrap().nonce_state(&Payer::new(1).payment(1), NOW).await;
     assert!(open(&outcome), "{outcome:?}");
-    assert!(node.asked.lock().unwrap().is_empty());
+    assert!(node.requested.lock().unwrap().is_empty());
 }

@@ -9,14 +9,14 @@ use std::{
 use async_trait::async_trait;
 use futures_util::future::{BoxFuture, join_all};
 use tokio::sync::{mpsc, oneshot};
-use tollhouse_store::around::Yielding;
 use tollhouse_store::faulty::{Fault, FaultyStore};
+use tollhouse_store::test_wrappers::YieldingStore;
 use tollhouse_tool::MicroUsd;
 
 use super::*;
-use crate::gate::record::Record;
+use crate::payments::record::PaymentRecord;
 
-impl Bench {
+impl Fixture {
     /// Returns the number of movements of credits, without the balance rows.
     pub(super) async fn movements(&self) -> usize {
         let rows = self.all(Space::CreditMovements).await;
@@ -24,8 +24,8 @@ impl Bench {
     }
 }
 
-fn by_credit(token: &str, key: Option<&str>) -> Offered {
-    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), observer: None })
+fn by_credit(token: &str, key: Option<&str>) -> OfferedPayment {
+    OfferedPayment::Credit(CreditOffer { token: token.to_owned(), idempotency_key: key.map(str::to_owned), observer: None })
 }
 
 struct Fresh {
@@ -33,26 +33,26 @@ struct Fresh {
     id: CreditId,
 }
 
-async fn minted(bench: &Bench, calls: u64) -> Fresh {
-    let Minted { token, credit } = bench.gate.credits().mint(MicroUsd(calls * PRICE.0), "a test", None).await.unwrap();
+async fn minted(fixture: &Fixture, calls: u64) -> Fresh {
+    let MintedCredit { token, credit } = fixture.payments.credits().mint(MicroUsd(calls * PRICE.0), "a test", None).await.unwrap();
     Fresh { token: token.unwrap(), id: credit.id.clone() }
 }
 
-async fn left(bench: &Bench, token: &str) -> u64 {
-    bench.gate.credits().find(token).await.unwrap().unwrap().balance.0
+async fn remaining(fixture: &Fixture, token: &str) -> u64 {
+    fixture.payments.credits().find(token).await.unwrap().unwrap().balance.0
 }
 
 #[tokio::test]
 async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
-    let bench = Bench::new().await;
-    let credit = minted(&bench, 1).await;
+    let fixture = Fixture::new().await;
+    let credit = minted(&fixture, 1).await;
     // `dc_`, the id, `_` and the secret, which may contain `_` too.
     let (head, secret) = (&credit.token[..29], &credit.token[30..]);
     assert!(secret.len() >= 40);
-    for (_, stored) in bench.all(Space::Credits).await {
+    for (_, stored) in fixture.all(Space::Credits).await {
         assert!(!String::from_utf8_lossy(&stored).contains(secret), "the store knows the secret");
     }
-    let other = minted(&bench, 1).await;
+    let other = minted(&fixture, 1).await;
     let foreign = &other.token[30..];
     let wrong = [
         String::new(),
@@ -67,9 +67,9 @@ async fn a_token_is_not_kept_and_a_wrong_secret_is_refused() {
         format!("dc_01J00000000000000000000000_{secret}"),
     ];
     for token in wrong {
-        assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::CreditUnknown)), "{token}");
+        assert!(matches!(fixture.admit(by_credit(&token, None)).await, Err(Refusal::CreditUnknown)), "{token}");
     }
-    assert_eq!(left(&bench, &credit.token).await, PRICE.0);
+    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0);
 }
 
 /// Counts wrong credentials, and permits lookups until there are two.
@@ -83,8 +83,8 @@ impl Counter {
 }
 
 impl CredentialObserver for Counter {
-    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, Slowed>> {
-        let slowed = Slowed { bound: Bound::Credentials, most: NonZeroU32::MIN, window: Duration::ZERO, wait: Duration::ZERO };
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, RunLimitReached>> {
+        let slowed = RunLimitReached { bound: RunLimit::Credentials, max: NonZeroU32::MIN, window: Duration::ZERO, wait: Duration::ZERO };
         let lookup = Box::new(self.clone()) as Box<dyn CredentialLookup>;
         Box::pin(ready(if self.wrong() < 2 { Ok(lookup) } else { Err(slowed) }))
     }
@@ -98,25 +98,25 @@ impl CredentialLookup for Counter {
 
 #[tokio::test]
 async fn observer_sees_each_wrong_token_once_and_decides_on_each_lookup() {
-    let bench = Bench::new().await;
-    let (credit, counter) = (minted(&bench, 2).await, Counter::default());
+    let fixture = Fixture::new().await;
+    let (credit, counter) = (minted(&fixture, 2).await, Counter::default());
     let offer = |token: &str, key: Option<&str>| {
         let (token, idempotency_key) = (token.to_owned(), key.map(str::to_owned));
-        Offered::Credit(CreditOffer { token, idempotency_key, observer: Some(Arc::new(counter.clone()) as _) })
+        OfferedPayment::Credit(CreditOffer { token, idempotency_key, observer: Some(Arc::new(counter.clone()) as _) })
     };
-    bench.buy(offer(&credit.token, Some("a-key"))).await;
-    bench.buy(offer(&credit.token, None)).await;
-    assert!(matches!(bench.admit(offer(&credit.token, None)).await, Err(Refusal::InsufficientCredit { .. })));
+    fixture.buy(offer(&credit.token, Some("a-key"))).await;
+    fixture.buy(offer(&credit.token, None)).await;
+    assert!(matches!(fixture.admit(offer(&credit.token, None)).await, Err(Refusal::InsufficientCredit { .. })));
     assert_eq!(counter.wrong(), 0);
     for seen in 1..=2 {
-        assert!(matches!(bench.admit(offer("dc_wrong", None)).await, Err(Refusal::CreditUnknown)));
+        assert!(matches!(fixture.admit(offer("dc_wrong", None)).await, Err(Refusal::CreditUnknown)));
         assert_eq!(counter.wrong(), seen);
     }
     // No credential is looked up any more, right or wrong.
-    let is_slowed = |refusal: &Refusal| matches!(refusal, Refusal::Slowed(Slowed { bound: Bound::Credentials, .. }));
+    let is_slowed = |refusal: &Refusal| matches!(refusal, Refusal::Slowed(RunLimitReached { bound: RunLimit::Credentials, .. }));
     for token in [credit.token.as_str(), "dc_wrong"] {
-        assert!(bench.admit(offer(token, None)).await.is_err_and(|refusal| is_slowed(&refusal)));
-        let earlier = bench.gate.earlier(&offer(token, Some("a-key")), "a request").await;
+        assert!(fixture.admit(offer(token, None)).await.is_err_and(|refusal| is_slowed(&refusal)));
+        let earlier = fixture.payments.earlier(&offer(token, Some("a-key")), "a request").await;
         assert!(earlier.is_err_and(|refusal| is_slowed(&refusal)));
     }
     assert_eq!(counter.wrong(), 2);
@@ -124,26 +124,26 @@ async fn observer_sees_each_wrong_token_once_and_decides_on_each_lookup() {
 
 #[tokio::test]
 async fn a_credit_of_nothing_or_with_an_endless_label_is_not_minted() {
-    let bench = Bench::new().await;
-    assert!(matches!(bench.gate.credits().mint(MicroUsd(0), "", None).await, Err(CreditError::Nothing)));
-    assert!(matches!(bench.gate.credits().mint(PRICE, &"x".repeat(121), None).await, Err(CreditError::Label)));
-    assert_eq!(bench.gate.credits().mint(PRICE, &"x".repeat(120), None).await.unwrap().credit.label, "x".repeat(120));
+    let fixture = Fixture::new().await;
+    assert!(matches!(fixture.payments.credits().mint(MicroUsd(0), "", None).await, Err(CreditError::Nothing)));
+    assert!(matches!(fixture.payments.credits().mint(PRICE, &"x".repeat(121), None).await, Err(CreditError::Label)));
+    assert_eq!(fixture.payments.credits().mint(PRICE, &"x".repeat(120), None).await.unwrap().credit.label, "x".repeat(120));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
-    let bench = Arc::new(Bench::new().await);
-    let token = minted(&bench, 10).await.token;
+    let fixture = Arc::new(Fixture::new().await);
+    let token = minted(&fixture, 10).await.token;
     let tasks: Vec<_> = (0..50)
         .map(|_| {
-            let (bench, token) = (Arc::clone(&bench), token.clone());
+            let (fixture, token) = (Arc::clone(&fixture), token.clone());
             tokio::spawn(async move {
                 // Like callers, retry until the credit is used up.
                 loop {
-                    match bench.admit(by_credit(&token, None)).await {
+                    match fixture.admit(by_credit(&token, None)).await {
                         Ok(Admit::Run(admission)) => {
                             tokio::task::yield_now().await;
-                            return bench.settle(admission).await.is_ok();
+                            return fixture.settle(admission).await.is_ok();
                         }
                         Err(Refusal::InsufficientCredit { balance, .. }) if balance < PRICE => return false,
                         Err(Refusal::InsufficientCredit { .. }) => tokio::task::yield_now().await,
@@ -157,13 +157,13 @@ async fn of_fifty_calls_on_a_balance_for_ten_exactly_ten_are_debited() {
     for task in tasks {
         debited += usize::from(task.await.unwrap());
     }
-    assert_eq!((debited, left(&bench, &token).await), (10, 0));
-    assert_eq!(bench.movements().await, 11, "one mint, ten debits");
-    let receipts = bench.receipts().await;
+    assert_eq!((debited, remaining(&fixture, &token).await), (10, 0));
+    assert_eq!(fixture.movements().await, 11, "one mint, ten debits");
+    let receipts = fixture.receipts().await;
     assert_eq!(receipts.len(), 10);
     assert_eq!(receipts.iter().map(|receipt| receipt.draft.price_usd.0).sum::<u64>(), 10 * PRICE.0);
-    assert!(receipts.iter().all(|receipt| receipt.kind == receipt::Kind::Credit));
-    assert_eq!(bench.earned().await, 0, "credit moves no token");
+    assert!(receipts.iter().all(|receipt| receipt.kind == receipt::PaymentKind::Credit));
+    assert_eq!(fixture.earned().await, 0, "credit moves no token");
 }
 
 /// Two replicas reserve separately. Only the balance in the store is shared.
@@ -172,36 +172,37 @@ async fn two_replicas_debit_one_credit_without_losing_a_call() {
     // Before the debit. A call that can be repeated is reserved before it.
     for (calls, key, debit) in [(1, Some("a-key"), 2), (2, Some("a-key"), 2), (1, None, 1), (2, None, 1)] {
         let memory = Arc::new(MemoryStore::new());
-        let other = Bench::over(Arc::clone(&memory) as _);
+        let other = Fixture::over(Arc::clone(&memory) as _);
         let token = minted(&other, calls).await.token;
         let interrupted = Interrupted::before_commit(debit, memory);
-        let bench = other.restarted_over(Arc::clone(&interrupted) as _);
-        let (admission, gate) = (other.run(by_credit(&token, None)).await, Arc::clone(&other.gate));
-        interrupted.by(async move { _ = gate.settle(admission, answer(ANSWER), &draft()).await.unwrap() });
-        let admission = bench.run(by_credit(&token, key)).await;
+        let fixture = other.restarted_over(Arc::clone(&interrupted) as _);
+        let (admission, payments) = (other.run(by_credit(&token, None)).await, Arc::clone(&other.payments));
+        interrupted.by(async move { _ = payments.settle(admission, answer(ANSWER), &draft()).await.unwrap() });
+        let admission = fixture.run(by_credit(&token, key)).await;
         let id = admission.id().clone();
-        let settled = bench.settle(admission).await;
+        let settled = fixture.settle(admission).await;
         if calls == 1 {
             assert!(matches!(settled, Err(SettleError::Refused { .. })), "{settled:?}");
-            assert_eq!(bench.state(&id).await, key.map(|_| State::Released));
+            assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Released));
         }
-        assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, calls));
+        assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, calls));
     }
 }
 
 #[tokio::test]
 async fn every_movement_is_kept_and_read_in_pages() {
-    let bench = Bench::new().await;
-    let (credit, other) = (minted(&bench, 2).await, minted(&bench, 1).await);
-    bench.buy(by_credit(&other.token, None)).await;
-    let bought = bench.buy(by_credit(&credit.token, None)).await;
-    let credits = bench.gate.credits();
+    let fixture = Fixture::new().await;
+    let (credit, other) = (minted(&fixture, 2).await, minted(&fixture, 1).await);
+    fixture.buy(by_credit(&other.token, None)).await;
+    let bought = fixture.buy(by_credit(&credit.token, None)).await;
+    let credits = fixture.payments.credits();
     assert_eq!(credits.top_up(&credit.id, PRICE, None).await.unwrap().balance.0, 2 * PRICE.0);
     let (mut before, mut seen) = (None, vec![]);
     loop {
         let page = credits.movements(&credit.id, before, 1).await.unwrap();
-        let told = |Moved { movement, balance }| (movement.kind, movement.amount.0 / PRICE.0, balance.0.unsigned_abs() / PRICE.0);
-        seen.extend(page.movements.into_iter().map(told));
+        let describe =
+            |MovementView { movement, balance }| (movement.kind, movement.amount.0 / PRICE.0, balance.0.unsigned_abs() / PRICE.0);
+        seen.extend(page.movements.into_iter().map(describe));
         before = page.next;
         if before.is_none() {
             break;
@@ -220,9 +221,9 @@ async fn every_movement_is_kept_and_read_in_pages() {
 #[tokio::test]
 async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
     // All concurrent requests read before one of them writes.
-    let bench = Bench::over(Arc::new(Yielding::default()));
-    let credits = bench.gate.credits();
-    let once = |key: &str, request: &str| Once::new(key.to_owned(), request.to_owned()).unwrap();
+    let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+    let credits = fixture.payments.credits();
+    let once = |key: &str, request: &str| IdempotencyKey::new(key.to_owned(), request.to_owned()).unwrap();
     let (made, more) = (once("made", "a credit"), once("more", "a top-up"));
     let answers = join_all((0..20).map(|_| credits.mint(PRICE, "", Some(&made)))).await;
     let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
@@ -232,7 +233,7 @@ async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
     assert!(answers.iter().all(|minted| minted.credit == credit));
     let topped = join_all((0..20).map(|_| credits.top_up(&credit.id, PRICE, Some(&more)))).await;
     assert!(topped.into_iter().all(|credit| credit.unwrap().balance.0 == 2 * PRICE.0));
-    assert_eq!(left(&bench, &tokens[0]).await, 2 * PRICE.0);
+    assert_eq!(remaining(&fixture, &tokens[0]).await, 2 * PRICE.0);
     assert_eq!(credits.mint(PRICE, "", Some(&made)).await.unwrap().credit, credit, "as it was then");
     assert!(matches!(credits.mint(PRICE, "", Some(&once("made", "another"))).await, Err(CreditError::Reused)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, Some(&once("more", "another"))).await, Err(CreditError::Reused)));
@@ -241,63 +242,63 @@ async fn a_minting_with_a_name_happens_once_and_shows_its_token_once() {
 
 #[tokio::test]
 async fn what_cannot_be_added_to_a_credit_is_refused() {
-    let bench = Bench::new().await;
-    let (credit, credits) = (minted(&bench, 1).await, bench.gate.credits());
+    let fixture = Fixture::new().await;
+    let (credit, credits) = (minted(&fixture, 1).await, fixture.payments.credits());
     assert!(matches!(credits.top_up(&credit.id, MicroUsd::ZERO, None).await, Err(CreditError::Nothing)));
     assert!(matches!(credits.top_up(&credit.id, MicroUsd::MAX, None).await, Err(CreditError::TooMuch)));
     assert!(matches!(credits.top_up(&CreditId::generate(), PRICE, None).await, Err(CreditError::Unknown)));
-    assert_eq!((left(&bench, &credit.token).await, bench.movements().await), (PRICE.0, 1));
+    assert_eq!((remaining(&fixture, &credit.token).await, fixture.movements().await), (PRICE.0, 1));
 }
 
 #[tokio::test]
-async fn calls_under_way_hold_what_they_may_cost() {
-    let bench = Bench::new().await;
-    let token = minted(&bench, 2).await.token;
-    let (first, second) = (bench.run(by_credit(&token, None)).await, bench.run(by_credit(&token, None)).await);
-    assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })));
+async fn calls_in_flight_hold_what_they_may_cost() {
+    let fixture = Fixture::new().await;
+    let token = minted(&fixture, 2).await.token;
+    let (first, second) = (fixture.run(by_credit(&token, None)).await, fixture.run(by_credit(&token, None)).await);
+    assert!(matches!(fixture.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })));
     first.release().await;
-    let third = bench.run(by_credit(&token, None)).await;
-    assert!(matches!(bench.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })), "the others still hold");
-    bench.settle(third).await.unwrap();
-    bench.settle(second).await.unwrap();
-    assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
+    let third = fixture.run(by_credit(&token, None)).await;
+    assert!(matches!(fixture.admit(by_credit(&token, None)).await, Err(Refusal::InsufficientCredit { .. })), "the others still hold");
+    fixture.settle(third).await.unwrap();
+    fixture.settle(second).await.unwrap();
+    assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len()), (0, 2));
 }
 
 #[tokio::test]
 async fn an_idempotency_key_buys_one_answer() {
-    let bench = Bench::new().await;
-    let token = minted(&bench, 2).await.token;
-    let admission = bench.run(by_credit(&token, Some("key-1"))).await;
-    assert!(matches!(bench.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::InFlight(_))));
-    let first = bench.settle(admission).await.unwrap();
-    assert_eq!(stored(bench.admit(by_credit(&token, Some("key-1"))).await), first);
-    assert_eq!(left(&bench, &token).await, PRICE.0);
-    let other = bench.gate.admit(&terms(), by_credit(&token, Some("key-1")), "another request").await;
+    let fixture = Fixture::new().await;
+    let token = minted(&fixture, 2).await.token;
+    let admission = fixture.run(by_credit(&token, Some("key-1"))).await;
+    assert!(matches!(fixture.admit(by_credit(&token, Some("key-1"))).await, Ok(Admit::InFlight(_))));
+    let first = fixture.settle(admission).await.unwrap();
+    assert_eq!(stored(fixture.admit(by_credit(&token, Some("key-1"))).await), first);
+    assert_eq!(remaining(&fixture, &token).await, PRICE.0);
+    let other = fixture.payments.admit(&terms(), by_credit(&token, Some("key-1")), "another request").await;
     assert!(matches!(other, Err(Refusal::Reused)));
-    bench.buy(by_credit(&token, Some("key-2"))).await;
+    fixture.buy(by_credit(&token, Some("key-2"))).await;
     // The credit is used up, but bought answers are still available.
-    assert_eq!(stored(bench.restarted().admit(by_credit(&token, Some("key-1"))).await), first);
-    assert!(matches!(bench.admit(by_credit(&token, Some("key-3"))).await, Err(Refusal::InsufficientCredit { .. })));
-    assert_eq!((left(&bench, &token).await, bench.receipts().await.len()), (0, 2));
+    assert_eq!(stored(fixture.restarted().admit(by_credit(&token, Some("key-1"))).await), first);
+    assert!(matches!(fixture.admit(by_credit(&token, Some("key-3"))).await, Err(Refusal::InsufficientCredit { .. })));
+    assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len()), (0, 2));
 }
 
 #[tokio::test]
 async fn one_key_of_two_credits_is_two_calls() {
-    let bench = Bench::new().await;
-    let (one, two) = (minted(&bench, 1).await.token, minted(&bench, 1).await.token);
-    let first = bench.buy(by_credit(&one, Some("key"))).await;
-    let second = bench.buy(by_credit(&two, Some("key"))).await;
+    let fixture = Fixture::new().await;
+    let (one, two) = (minted(&fixture, 1).await.token, minted(&fixture, 1).await.token);
+    let first = fixture.buy(by_credit(&one, Some("key"))).await;
+    let second = fixture.buy(by_credit(&two, Some("key"))).await;
     assert_ne!(first.receipt_id, second.receipt_id);
 }
 
 #[tokio::test]
 async fn idempotency_keys_that_are_none_are_refused() {
-    let bench = Bench::new().await;
-    let token = minted(&bench, 1).await.token;
+    let fixture = Fixture::new().await;
+    let token = minted(&fixture, 1).await.token;
     for key in ["", "a b", "a\nb", "schlüssel", &"k".repeat(256)] {
-        assert_eq!(code(bench.admit(by_credit(&token, Some(key))).await), "invalid_payload");
+        assert_eq!(code(fixture.admit(by_credit(&token, Some(key))).await), "invalid_payload");
     }
-    bench.buy(by_credit(&token, Some(&"k".repeat(255)))).await;
+    fixture.buy(by_credit(&token, Some(&"k".repeat(255)))).await;
 }
 
 fn verdict(decision: CreditDecision) -> CreditVerdict {
@@ -306,34 +307,34 @@ fn verdict(decision: CreditDecision) -> CreditVerdict {
 
 #[tokio::test]
 async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
-    let bench = Bench::new().await;
-    let credit = minted(&bench, 2).await;
-    let credits = Arc::clone(bench.gate.credits());
-    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, Some("paid"))).await else { panic!("it admits") };
-    bench.settle(admission).await.unwrap();
-    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, None)).await else { panic!("it admits") };
-    credits.judge(&credit.id, &verdict(CreditDecision::Revoke)).await.unwrap();
-    assert!(matches!(bench.settle(admission).await, Err(SettleError::Refused { .. })));
-    assert!(matches!(bench.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
-    let paid = bench.admit(by_credit(&credit.token, Some("paid"))).await;
+    let fixture = Fixture::new().await;
+    let credit = minted(&fixture, 2).await;
+    let credits = Arc::clone(fixture.payments.credits());
+    let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&credit.token, Some("paid"))).await else { panic!("it admits") };
+    fixture.settle(admission).await.unwrap();
+    let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&credit.token, None)).await else { panic!("it admits") };
+    credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await.unwrap();
+    assert!(matches!(fixture.settle(admission).await, Err(SettleError::Refused { .. })));
+    assert!(matches!(fixture.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
+    let paid = fixture.admit(by_credit(&credit.token, Some("paid"))).await;
     assert!(matches!(paid, Ok(Admit::Stored(..))), "what was paid before stays bought");
-    assert!(matches!(credits.judge(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
+    assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
-    credits.judge(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
-    assert!(matches!(credits.judge(&credit.id, &verdict(CreditDecision::Restore)).await, Err(CreditError::NotRevoked)));
-    assert_eq!(left(&bench, &credit.token).await, PRICE.0, "what was left comes back");
-    let Ok(Admit::Run(admission)) = bench.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
-    bench.settle(admission).await.unwrap();
-    assert_eq!(left(&bench, &credit.token).await, 0);
+    credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
+    assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await, Err(CreditError::NotRevoked)));
+    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0, "what was left comes back");
+    let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
+    fixture.settle(admission).await.unwrap();
+    assert_eq!(remaining(&fixture, &credit.token).await, 0);
 }
 
 #[tokio::test]
 async fn why_a_credit_is_revoked_is_said_in_1000_characters() {
-    let bench = Bench::new().await;
-    let credit = minted(&bench, 1).await;
+    let fixture = Fixture::new().await;
+    let credit = minted(&fixture, 1).await;
     let revoke = async |length| {
         let verdict = CreditVerdict { decision: CreditDecision::Revoke, reason: Some("ä".repeat(length)) };
-        bench.gate.credits().judge(&credit.id, &verdict).await
+        fixture.payments.credits().decide(&credit.id, &verdict).await
     };
     assert!(matches!(revoke(1_001).await, Err(CreditError::Reason)));
     assert_eq!(revoke(1_000).await.unwrap().holder.revoked.unwrap().reason, Some("ä".repeat(1_000)));
@@ -341,31 +342,31 @@ async fn why_a_credit_is_revoked_is_said_in_1000_characters() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_credit_revoked_among_calls_loses_what_is_left_and_no_more() {
-    let bench = Arc::new(Bench::new().await);
-    let Fresh { token, id } = minted(&bench, 1_000).await;
+    let fixture = Arc::new(Fixture::new().await);
+    let Fresh { token, id } = minted(&fixture, 1_000).await;
     let calls: Vec<_> = (0..40)
         .map(|_| {
-            let (bench, token) = (Arc::clone(&bench), token.clone());
+            let (fixture, token) = (Arc::clone(&fixture), token.clone());
             tokio::spawn(async move {
                 let mut settled = 0;
-                while let Ok(Admit::Run(admission)) = bench.admit(by_credit(&token, None)).await {
-                    settled += u64::from(bench.settle(admission).await.is_ok());
+                while let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&token, None)).await {
+                    settled += u64::from(fixture.settle(admission).await.is_ok());
                 }
                 settled
             })
         })
         .collect();
-    while left(&bench, &token).await > 950 * PRICE.0 {
+    while remaining(&fixture, &token).await > 950 * PRICE.0 {
         tokio::task::yield_now().await;
     }
-    let revoked = bench.gate.credits().judge(&id, &verdict(CreditDecision::Revoke)).await.unwrap();
+    let revoked = fixture.payments.credits().decide(&id, &verdict(CreditDecision::Revoke)).await.unwrap();
     let mut settled = 0;
     for call in calls {
         settled += call.await.unwrap();
     }
-    assert_eq!((left(&bench, &token).await, bench.receipts().await.len() as u64), (0, settled));
+    assert_eq!((remaining(&fixture, &token).await, fixture.receipts().await.len() as u64), (0, settled));
     assert_eq!(revoked.holder.revoked.unwrap().amount.0, (1_000 - settled) * PRICE.0);
-    faults::check_movements(&bench, "revoked among calls").await;
+    faults::check_movements(&fixture, "revoked among calls").await;
 }
 
 /// A memory store as slow as a disk: concurrent commits share a sync, and later ones wait for the next.
@@ -402,7 +403,7 @@ impl SlowDisk {
 }
 
 #[async_trait]
-impl Around for SlowDisk {
+impl StoreWrapper for SlowDisk {
     fn inner(&self) -> &dyn Store {
         &*self.held
     }
@@ -417,18 +418,18 @@ impl Around for SlowDisk {
 #[tokio::test]
 async fn calls_of_one_credit_that_end_together_are_all_debited() {
     const CALLS: usize = 300;
-    let bench = Arc::new(Bench::over(Arc::new(SlowDisk::new(Duration::from_millis(10)))));
-    let token = minted(&bench, CALLS as u64).await.token;
-    let admitted = join_all((0..CALLS).map(|_| bench.run(by_credit(&token, None)))).await;
+    let fixture = Arc::new(Fixture::over(Arc::new(SlowDisk::new(Duration::from_millis(10)))));
+    let token = minted(&fixture, CALLS as u64).await.token;
+    let admitted = join_all((0..CALLS).map(|_| fixture.run(by_credit(&token, None)))).await;
     let mut calls = tokio::task::JoinSet::new();
     for admission in admitted {
-        let bench = Arc::clone(&bench);
-        calls.spawn(async move { bench.settle(admission).await });
+        let fixture = Arc::clone(&fixture);
+        calls.spawn(async move { fixture.settle(admission).await });
     }
     let ended = calls.join_all().await;
     let uncharged: Vec<_> = ended.iter().filter_map(|ended| ended.as_ref().err()).collect();
     assert!(uncharged.is_empty(), "{} of {CALLS}, such as {:?}", uncharged.len(), uncharged[0]);
-    assert_eq!(left(&bench, &token).await, 0);
+    assert_eq!(remaining(&fixture, &token).await, 0);
 }
 
 /// Nobody can request the answer of a call without an idempotency key, so neither a reservation nor the answer is
@@ -436,55 +437,57 @@ async fn calls_of_one_credit_that_end_together_are_all_debited() {
 #[tokio::test]
 async fn a_call_that_nobody_can_repeat_is_one_commit_and_keeps_no_answer() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let bench = Bench::over(Arc::clone(&store) as _);
-    let credit = minted(&bench, 3).await;
+    let fixture = Fixture::over(Arc::clone(&store) as _);
+    let credit = minted(&fixture, 3).await;
     let records = async || {
-        let rows = bench.all(Space::Payments).await;
-        rows.iter().map(|(_, bytes)| Record::of_bytes(bytes).unwrap()).collect::<Vec<_>>()
+        let rows = fixture.all(Space::Payments).await;
+        rows.iter().map(|(_, bytes)| PaymentRecord::of_bytes(bytes).unwrap()).collect::<Vec<_>>()
     };
     for (key, commits) in [(None, 1), (Some("a-key"), 2)] {
         let (before, known) = (store.commits(), records().await.len());
-        let admission = bench.run(by_credit(&credit.token, key)).await;
+        let admission = fixture.run(by_credit(&credit.token, key)).await;
         let id = admission.id().clone();
-        assert_eq!(bench.state(&id).await, key.map(|_| State::Reserved));
-        let answer = bench.settle(admission).await.unwrap();
+        assert_eq!(fixture.state(&id).await, key.map(|_| PaymentPhase::Reserved));
+        let answer = fixture.settle(admission).await.unwrap();
         assert_eq!(store.commits() - before, commits, "{key:?}");
-        let state = bench.gate.state(&id).await.unwrap().unwrap();
-        assert_eq!((state.state, state.receipt_id), (State::Settled, Some(answer.receipt_id)), "it is told what it came to");
+        let state = fixture.payments.state(&id).await.unwrap().unwrap();
+        assert_eq!((state.state, state.receipt_id), (PaymentPhase::Settled, Some(answer.receipt_id)), "it is told what it came to");
         assert_eq!(records().await.len(), known + 1);
         assert_eq!(records().await.iter().filter(|record| record.answer.is_some()).count(), usize::from(key.is_some()));
     }
     // A call without a result stores nothing.
     let before = store.commits();
-    bench.run(by_credit(&credit.token, None)).await.release().await;
-    drop(bench.run(by_credit(&credit.token, None)).await);
+    fixture.run(by_credit(&credit.token, None)).await.release().await;
+    drop(fixture.run(by_credit(&credit.token, None)).await);
     assert_eq!((store.commits(), records().await.len()), (before, 2));
-    assert_eq!(left(&bench, &credit.token).await, PRICE.0);
+    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0);
     // A debit that was not confirmed may have been made, and is not repeated.
-    bench.gate.credits().top_up(&credit.id, PRICE, None).await.unwrap();
+    fixture.payments.credits().top_up(&credit.id, PRICE, None).await.unwrap();
     for fault in [Fault::After, Fault::Lost] {
-        let admission = bench.run(by_credit(&credit.token, None)).await;
+        let admission = fixture.run(by_credit(&credit.token, None)).await;
         let id = admission.id().clone();
         store.fail_nth(1, fault);
-        assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { payment }) if payment == id));
-        assert_eq!(bench.state(&id).await, (fault == Fault::After).then_some(State::Settled));
+        assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { payment }) if payment == id));
+        assert_eq!(fixture.state(&id).await, (fault == Fault::After).then_some(PaymentPhase::Settled));
     }
 }
 
 #[test]
 fn only_a_call_on_credit_that_has_no_name_is_given_one() {
-    let named = |mut offered: Offered| {
+    let named = |mut offered: OfferedPayment| {
         offered.name(|| "given".to_owned());
         match offered {
-            Offered::Credit(credit) => credit.idempotency_key,
-            Offered::Nothing | Offered::X402 { .. } => None,
+            OfferedPayment::Credit(credit) => credit.idempotency_key,
+            OfferedPayment::Nothing | OfferedPayment::X402 { .. } => None,
         }
     };
-    let on_credit =
-        |key: Option<&str>| Offered::Credit(CreditOffer { token: String::new(), idempotency_key: key.map(str::to_owned), observer: None });
+    let on_credit = |key: Option<&str>| {
+        OfferedPayment::Credit(CreditOffer { token: String::new(), idempotency_key: key.map(str::to_owned), observer: None })
+    };
     assert_eq!(named(on_credit(None)).as_deref(), Some("given"));
     assert_eq!(named(on_credit(Some("own"))).as_deref(), Some("own"));
     assert_eq!(named(Payer::new(1).pays(1)), None);
-    let repeatable = [on_credit(None), on_credit(Some("own")), Payer::new(1).pays(1), Offered::Nothing].map(|offered| offered.repeatable());
+    let repeatable =
+        [on_credit(None), on_credit(Some("own")), Payer::new(1).pays(1), OfferedPayment::Nothing].map(|offered| offered.repeatable());
     assert_eq!(repeatable, [false, true, true, false]);
 }

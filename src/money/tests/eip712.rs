@@ -46,13 +46,13 @@ fn signatures_of_viem_are_accepted_on_their_own_network_only() {
 #[test]
 fn every_token_of_the_table_is_paid_in_and_signed_for_alone() {
     let signed_for: Vec<_> = ASSETS.iter().filter(|asset| asset.network.chain_id().is_some()).collect();
-    for (place, asset) in signed_for.iter().enumerate() {
+    for (position, asset) in signed_for.iter().enumerate() {
         for network in [asset.network.caip2, asset.network.name] {
-            let accepted = Accepted::new(network, Some(asset.symbol), PAY_TO).unwrap();
+            let accepted = AcceptedToken::new(network, Some(asset.symbol), PAY_TO).unwrap();
             assert_eq!((accepted.asset, accepted.pay_to.as_str()), (*asset, PAY_TO));
         }
         let hash = transfer().signing_hash(asset);
-        assert!(signed_for[..place].iter().all(|other| transfer().signing_hash(other) != hash), "{asset:?}");
+        assert!(signed_for[..position].iter().all(|other| transfer().signing_hash(other) != hash), "{asset:?}");
     }
 }
 

@@ -19,30 +19,30 @@ use super::{
 };
 use crate::facilitator::{
     chain::node,
-    kind::evm::{EvmFacilitator, Patience},
+    kind::evm::{EvmFacilitator, TxTimeouts},
 };
 
 const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
 
-fn of_store(store: &Arc<dyn Store>, node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
+fn of_store(store: &Arc<dyn Store>, node: &Node, clock: Clock, timeout: TxTimeouts) -> Arc<EvmFacilitator> {
     let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
-    Arc::new(EvmFacilitator::new(node, GAS_KEY, store, clock, patience).unwrap())
+    Arc::new(EvmFacilitator::new(node, GAS_KEY, store, clock, timeout).unwrap())
 }
 
-fn waiting(node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
+fn waiting(node: &Node, clock: Clock, timeout: TxTimeouts) -> Arc<EvmFacilitator> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    of_store(&store, node, clock, patience)
+    of_store(&store, node, clock, timeout)
 }
 
 /// Returns the facilitators of two hosts that share a store and the key.
 fn hosts(node: &Node, stuck: Duration) -> [Arc<EvmFacilitator>; 2] {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
-    let patience = Patience { stuck, settle: Duration::from_secs(60) };
-    [(); 2].map(|()| of_store(&store, node, Clock::fixed(NOW), patience))
+    let timeout = TxTimeouts { stuck, settle: Duration::from_secs(60) };
+    [(); 2].map(|()| of_store(&store, node, Clock::fixed(NOW), timeout))
 }
 
 fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
-    waiting(node, Clock::fixed(NOW), Patience { stuck, settle: Duration::from_secs(60) })
+    waiting(node, Clock::fixed(NOW), TxTimeouts { stuck, settle: Duration::from_secs(60) })
 }
 
 fn patient(node: &Node) -> Arc<EvmFacilitator> {
@@ -54,7 +54,7 @@ fn patient(node: &Node) -> Arc<EvmFacilitator> {
 struct Sent {
     nonce: u64,
     tip: u128,
-    most: u128,
+    max: u128,
     gas: u64,
     to: Address,
     data: alloy_primitives::Bytes,
@@ -65,10 +65,10 @@ fn read(raw: &[u8]) -> Sent {
     let fields = &mut &raw[1..];
     Header::decode(fields).unwrap();
     assert_eq!(u64::decode(fields).unwrap(), 84_532);
-    let (nonce, tip, most) = (u64::decode(fields).unwrap(), u128::decode(fields).unwrap(), u128::decode(fields).unwrap());
+    let (nonce, tip, max) = (u64::decode(fields).unwrap(), u128::decode(fields).unwrap(), u128::decode(fields).unwrap());
     let (gas, to) = (u64::decode(fields).unwrap(), Address::decode(fields).unwrap());
     assert_eq!(U256::decode(fields).unwrap(), U256::ZERO, "it pays nobody but for gas");
-    Sent { nonce, tip, most, gas, to, data: alloy_primitives::Bytes::decode(fields).unwrap() }
+    Sent { nonce, tip, max, gas, to, data: alloy_primitives::Bytes::decode(fields).unwrap() }
 }
 
 /// Returns the signer's address.
@@ -80,7 +80,7 @@ fn signer() -> Address {
 async fn settle(facilitator: &EvmFacilitator, nonce: u64) -> SettleOutcome {
     let payment = Payer::new(1).payment(nonce);
     let transaction = facilitator.prepare(&payment).await.unwrap();
-    facilitator.settle(&payment, &Begun { transaction, ..begun() }).await
+    facilitator.settle(&payment, &StartedSettlement { transaction, ..started_settlement() }).await
 }
 
 async fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
@@ -103,8 +103,8 @@ async fn what_no_block_takes_is_replaced_for_more_but_not_for_any_price() {
     let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 7)).await;
     let read: Vec<_> = sent.iter().map(|raw| read(raw)).collect();
     assert!(read.iter().all(|sent| sent.nonce == 7), "{read:?}");
-    assert!(read.is_sorted_by(|a, b| b.tip * 100 >= a.tip * 110 && b.most * 100 >= a.most * 110), "nodes want a tenth more: {read:?}");
-    assert!(read[6].most < read[0].most * 4, "{read:?}");
+    assert!(read.is_sorted_by(|a, b| b.tip * 100 >= a.tip * 110 && b.max * 100 >= a.max * 110), "nodes want a tenth more: {read:?}");
+    assert!(read[6].max < read[0].max * 4, "{read:?}");
     // One of them is mined after all, and it is not the one of the intent.
     let mined = keccak256(&sent[3]);
     {
@@ -160,55 +160,55 @@ async fn what_a_node_does_not_take_is_unsent_and_its_nonce_the_next_ones() {
     settling.abort();
 }
 
-fn gate(bench: &Bench, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Gate> {
-    gate_with(bench, config(), store, facilitator)
+fn payments(fixture: &Fixture, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Payments> {
+    gate_with(fixture, config(), store, facilitator)
 }
 
-fn gate_with(bench: &Bench, config: PaymentConfig, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Gate> {
-    let events = Arc::new(Events::new(Arc::clone(&store), bench.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&store))));
+fn gate_with(fixture: &Fixture, config: PaymentConfig, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) -> Arc<Payments> {
+    let events = Arc::new(Events::new(Arc::clone(&store), fixture.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&store))));
     let replica = Replica::new(Arc::clone(&store));
-    Gate::new(store, facilitator, bench.clock.clone(), config, finisher, replica, Arc::clone(&bench.objects))
+    Payments::new(store, facilitator, fixture.clock.clone(), config, finisher, replica, Arc::clone(&fixture.objects))
 }
 
 #[tokio::test]
 async fn a_transaction_is_in_the_intent_before_it_is_sent() {
     let node = Node::of(Chain::at(NOW)).await;
-    let bench = Bench::new().await;
-    let gate = gate(&bench, Arc::clone(&bench.store), patient(&node));
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let fixture = Fixture::new().await;
+    let payments = payments(&fixture, Arc::clone(&fixture.store), patient(&node));
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
-    let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
+    let settling = tokio::spawn(async move { payments.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
-    let begun = crate::gate::record::Record::of_bytes(&bytes).unwrap().begun();
-    assert_eq!((begun.facilitator.as_deref(), begun.transaction), (Some("evm"), Some(keccak256(&sent).to_string())));
+    let (_, bytes) = fixture.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
+    let started = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap().started();
+    assert_eq!((started.facilitator.as_deref(), started.transaction), (Some("evm"), Some(keccak256(&sent).to_string())));
     {
         let mut chain = node.chain.lock().unwrap();
         chain.mined = Some(keccak256(&sent));
         chain.safe += 1;
     }
     assert_eq!(settling.await.unwrap().unwrap().body, ANSWER);
-    assert_eq!(bench.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
+    assert_eq!(fixture.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
 }
 
 #[tokio::test]
 async fn what_was_prepared_for_an_intent_that_was_not_written_is_never_sent() {
     let node = Node::of(Chain::at(NOW)).await;
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let gate = gate(&bench, Arc::clone(&store) as _, patient(&node));
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let payments = payments(&fixture, Arc::clone(&store) as _, patient(&node));
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     store.fail_nth(1, Fault::Before);
-    gate.settle(admission, answer(ANSWER), &draft()).await.unwrap_err();
+    payments.settle(admission, answer(ANSWER), &draft()).await.unwrap_err();
     store.heal();
     assert!(node.chain.lock().unwrap().pool.is_empty());
-    gate.tick().await.unwrap();
-    assert_eq!(gate.state(&id).await.unwrap().unwrap().state, State::Released);
+    payments.tick().await.unwrap();
+    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentPhase::Released);
     // Its nonce is reused by the next one.
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
-    let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let settling = tokio::spawn(async move { payments.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
     assert_eq!(read(&sent).nonce, 7);
     settling.abort();
@@ -224,18 +224,18 @@ async fn what_the_token_would_not_take_is_refused_before_the_work() {
     ] {
         let node = Node::of(Chain { instead: reverts(()), ..chain }).await;
         let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
-        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
+        assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
     }
     let away = Chain { instead: Some(("eth_estimateGas", json!({ "code": -32005, "message": "rate limited" }))), ..Chain::at(NOW) };
     let verdict = patient(&*Node::of(away).await).verify(&Payer::new(1).payment(1)).await;
-    assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
+    assert!(matches!(verdict, VerifyResult::Unavailable(_)), "not the payer's fault: {verdict:?}");
     let node = Node::of(Chain::at(NOW)).await;
     let (payer, other) = (Payer::new(1), Payer::new(2));
     let mut forged = payer.payload(&payer.authorization(1));
     forged["payload"]["signature"] = json!(other.sign(&payer.authorization(1)));
     let verdict = patient(&node).verify(&decode(&forged).unwrap()).await;
-    assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == "invalid_exact_evm_signature"), "{verdict:?}");
-    assert_eq!(patient(&node).verify(&payer.payment(1)).await, Verdict::Valid);
+    assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == "invalid_exact_evm_signature"), "{verdict:?}");
+    assert_eq!(patient(&node).verify(&payer.payment(1)).await, VerifyResult::Valid);
 }
 
 /// The payer or somebody else sent the authorization to the token: the money moved, and the answer is due.
@@ -246,11 +246,11 @@ async fn a_nonce_that_was_spent_meanwhile_is_the_chains_to_judge() {
     let node = Node::of(Chain { instead: reverts.clone(), ..spent }).await;
     let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
     assert_eq!(facilitator.prepare(&payment).await, Ok(None));
-    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
+    assert!(matches!(facilitator.settle(&payment, &started_settlement()).await, SettleOutcome::Settled(_)));
     assert!(node.chain.lock().unwrap().pool.is_empty());
     // The payer has spent its money elsewhere while the handler ran: no gas is spent on it.
     let node = Node::of(Chain { instead: reverts, balance: 0, ..Chain::at(NOW) }).await;
     let prepared = patient(&node).prepare(&payment).await;
     let poor = "invalid_exact_evm_insufficient_balance";
-    assert!(matches!(&prepared, Err(Unprepared::Refused { reason, .. }) if reason == poor), "{prepared:?}");
+    assert!(matches!(&prepared, Err(PrepareError::Refused { reason, .. }) if reason == poor), "{prepared:?}");
 }

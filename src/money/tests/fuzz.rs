@@ -10,7 +10,7 @@ static ASKED: LazyLock<Vec<(WireVersion, Vec<Value>)>> = LazyLock::new(|| {
         let networks =
             [("eip155:84532", PAY_TO), ("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "EGBQqKn968sVv5cQh5Cr72pSTHfxsuzq7o7asqYB5uEV")];
         let fixed = networks.map(|(network, pay_to)| accepts(&PaymentConfig::for_network(network, pay_to).unwrap(), &terms(), version));
-        let metered = Terms { metered: true, ..terms() };
+        let metered = CallTerms { metered: true, ..terms() };
         let mut most = accepts(&config(), &metered, version);
         most[0]["extra"]["facilitatorAddress"] = json!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
         [fixed.concat(), most].concat()
@@ -21,13 +21,13 @@ static ASKED: LazyLock<Vec<(WireVersion, Vec<Value>)>> = LazyLock::new(|| {
 /// Checks that a payment's id is the same before and after matching, whatever the requirements, and that a matched
 /// payment meets the requirements and can be parsed again from its intent.
 fn holds(version: WireVersion, header: &str, accepts: &[Value]) {
-    let Ok(shown) = Shown::decode(version, header) else { return };
+    let Ok(shown) = ShownPayment::decode(version, header) else { return };
     let known = shown.known();
     let Ok(mut payment) = shown.matching(&terms(), accepts.to_vec()) else { return };
     assert!(accepts.contains(&payment.requirements));
     assert_eq!(known.map(|(id, _)| id), Some(payment.id()));
     assert_eq!(payment.requirements["asset"], payment.asset.address);
-    let again = Payment::from_parts(version, payment.payload.clone(), payment.requirements.clone()).expect("an intent reads");
+    let again = OfferedX402::from_parts(version, payment.payload.clone(), payment.requirements.clone()).expect("an intent reads");
     assert_eq!((again.id(), again.payer(), again.amount()), (payment.id(), payment.payer(), payment.amount()));
     assert_eq!((&again.client_id, again.valid_before_secs()), (&payment.client_id, payment.valid_before_secs()));
     if let Some((transfer, signature)) = payment.transfer() {
@@ -49,7 +49,7 @@ fn payment_is_the_same_one_wherever_it_is_read() {
             holds(*version, &header, accepts);
             if header.starts_with('{') && header.len() < 8_192 {
                 let packed = STANDARD.encode(&*header);
-                let known = |header: &str| Shown::decode(*version, header).map(|shown| shown.known());
+                let known = |header: &str| ShownPayment::decode(*version, header).map(|shown| shown.known());
                 assert_eq!(known(&header).ok(), known(&packed).ok(), "in base64 it is the same payment");
                 holds(*version, &packed, accepts);
             }

@@ -21,7 +21,7 @@ impl Interrupted {
 }
 
 #[async_trait]
-impl Around for Interrupted {
+impl StoreWrapper for Interrupted {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }

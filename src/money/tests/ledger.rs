@@ -2,15 +2,15 @@
 
 use tollhouse_base::id::{BuilderId, PayoutId};
 use tollhouse_store::{
-    Key as _, Sum, Written,
+    Key as _, Sum, WrittenRow,
     faulty::{Fault, FaultyStore},
 };
 
 use super::*;
 use crate::{
-    ledger::{self, Check, Found, POSTINGS, Unit},
-    payout::{Decision, Payouts, SettingsDraft, Verdict},
-    refund::Refunding,
+    ledger::{self, Check, LedgerReport, POSTINGS, Unit},
+    payout::{PayoutAction, PayoutDecision, Payouts, SettingsDraft},
+    refund::RefundRequest,
     sale::FeeBps,
     tests::refund::refunding,
 };
@@ -19,40 +19,40 @@ use crate::{
 const TOKEN: &str = "simulated/eip155:84532/0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 
 /// Checks that all records of money are consistent.
-pub(super) async fn ledger_agrees(bench: &Bench, story: &str) {
-    let found = found(bench).await;
+pub(super) async fn ledger_agrees(fixture: &Fixture, story: &str) {
+    let found = found(fixture).await;
     assert!(found.wrong.is_empty(), "{story}: {:#?}", found.wrong);
 }
 
-async fn found(bench: &Bench) -> Found {
-    ledger::check(&*bench.store).await.unwrap()
+async fn found(fixture: &Fixture) -> LedgerReport {
+    ledger::check(&*fixture.store).await.unwrap()
 }
 
 /// Returns all inconsistencies with their amounts.
-pub(super) async fn wrong(bench: &Bench) -> Vec<String> {
-    found(bench).await.wrong.iter().map(ToString::to_string).collect()
+pub(super) async fn wrong(fixture: &Fixture) -> Vec<String> {
+    found(fixture).await.wrong.iter().map(ToString::to_string).collect()
 }
 
 /// Returns the draft of a call of `owner`'s tool, with a fee of a twentieth.
 pub(super) fn draft_of(owner: &Owner) -> Vec<u8> {
-    let mut closing: Closing = serde_json::from_slice(&draft()).unwrap();
+    let mut closing: ReceiptContext = serde_json::from_slice(&draft()).unwrap();
     (closing.owner, closing.fee) = (owner.clone(), FeeBps(500).of(PRICE, owner));
     ReceiptFinisher::encode(&closing)
 }
 
-pub(super) fn by_credit(token: &str) -> Offered {
-    Offered::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
+pub(super) fn by_credit(token: &str) -> OfferedPayment {
+    OfferedPayment::Credit(CreditOffer { token: token.to_owned(), idempotency_key: None, observer: None })
 }
 
-impl Bench {
+impl Fixture {
     pub(super) fn payouts(&self) -> Payouts {
         let events = Arc::new(Events::new(Arc::clone(&self.store), self.clock.clone(), EventSettings::default()));
         Payouts::new(Arc::clone(&self.store), self.clock.clone(), events, Arc::clone(&self.signer), config().assets().collect())
     }
 
-    pub(super) async fn sell(&self, owner: &Owner, offered: Offered) -> Option<StoredAnswer> {
+    pub(super) async fn sell(&self, owner: &Owner, offered: OfferedPayment) -> Option<StoredAnswer> {
         let Ok(Admit::Run(admission)) = self.admit(offered).await else { return None };
-        self.gate.settle(admission, answer(ANSWER), &draft_of(owner)).await.ok()
+        self.payments.settle(admission, answer(ANSWER), &draft_of(owner)).await.ok()
     }
 
     pub(super) async fn write(&self, space: Space, key: Vec<u8>, value: Vec<u8>) {
@@ -75,9 +75,9 @@ impl Bench {
 
 pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) -> Option<PayoutId> {
     let packet = payouts.pay_out(builder).await.ok()??;
-    let verdict = |decision, transaction| Verdict { decision, transaction, reason: None };
-    payouts.decide(&packet.id, &verdict(Decision::Approve, None)).await.unwrap();
-    let last = if pays { verdict(Decision::Paid, Some(format!("0x{}", "a".repeat(64)))) } else { verdict(Decision::Failed, None) };
+    let verdict = |decision, transaction| PayoutDecision { decision, transaction, reason: None };
+    payouts.decide(&packet.id, &verdict(PayoutAction::Approve, None)).await.unwrap();
+    let last = if pays { verdict(PayoutAction::Paid, Some(format!("0x{}", "a".repeat(64)))) } else { verdict(PayoutAction::Failed, None) };
     payouts.decide(&packet.id, &last).await.unwrap();
     Some(packet.id)
 }
@@ -92,79 +92,79 @@ pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
 #[tokio::test]
 async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
     for seed in 1..=12 {
-        let bench = Bench::new().await;
-        let (payouts, credits) = (bench.payouts(), Arc::clone(bench.gate.credits()));
+        let fixture = Fixture::new().await;
+        let (payouts, credits) = (fixture.payouts(), Arc::clone(fixture.payments.credits()));
         let builders = [ready_to_be_paid(&payouts).await, ready_to_be_paid(&payouts).await];
         let owners = [Owner::Platform, Owner::Builder(builders[0].clone()), Owner::Builder(builders[1].clone())];
         let (mut dice, mut tokens, mut receipts, mut nonce) = (fastrand::Rng::with_seed(seed), vec![], vec![], 0);
-        let refunds = bench.refunds();
+        let refunds = fixture.refunds();
         for step in 0..80 {
             let owner = dice.choice(&owners).unwrap().clone();
             match dice.u64(..10) {
                 0 => {
-                    let Minted { token, credit } = credits.mint(MicroUsd(dice.u64(..5) * PRICE.0 + 1), "", None).await.unwrap();
+                    let MintedCredit { token, credit } = credits.mint(MicroUsd(dice.u64(..5) * PRICE.0 + 1), "", None).await.unwrap();
                     tokens.push((token.unwrap(), credit.id.clone()));
                 }
                 1 | 2 if !tokens.is_empty() => {
-                    let sold = bench.sell(&owner, by_credit(&dice.choice(&tokens).unwrap().0)).await;
+                    let sold = fixture.sell(&owner, by_credit(&dice.choice(&tokens).unwrap().0)).await;
                     receipts.extend(sold.map(|sold| (sold.receipt_id, false)));
                 }
                 3 | 4 => {
                     nonce += 1;
-                    receipts.extend(bench.sell(&owner, Payer::new(1).pays(nonce)).await.map(|sold| (sold.receipt_id, true)));
+                    receipts.extend(fixture.sell(&owner, Payer::new(1).pays(nonce)).await.map(|sold| (sold.receipt_id, true)));
                 }
                 5 if !tokens.is_empty() => _ = credits.top_up(&dice.choice(&tokens).unwrap().1, PRICE, None).await,
                 6 if !tokens.is_empty() => {
                     let decision = *dice.choice(&[CreditDecision::Revoke, CreditDecision::Restore]).unwrap();
-                    _ = credits.judge(&dice.choice(&tokens).unwrap().1, &CreditVerdict { decision, reason: None }).await;
+                    _ = credits.decide(&dice.choice(&tokens).unwrap().1, &CreditVerdict { decision, reason: None }).await;
                 }
                 7 | 8 if !receipts.is_empty() => {
                     let (receipt, by_x402) = dice.choice(&receipts).unwrap();
                     let amount = (dice.u64(..3) > 0).then(|| MicroUsd(dice.u64(..PRICE.0) + 1));
                     let transaction = by_x402.then(|| format!("0x{step:064x}"));
-                    _ = refunds.give(&Refunding { amount, transaction, ..refunding(receipt) }, None).await;
+                    _ = refunds.issue(&RefundRequest { amount, transaction, ..refunding(receipt) }, None).await;
                 }
                 9 => _ = pay_out(&payouts, dice.choice(&builders).unwrap(), dice.u64(..2) == 0).await,
                 _ => {}
             }
             if step % 16 == 15 {
-                ledger_agrees(&bench, &format!("seed {seed}, step {step}")).await;
+                ledger_agrees(&fixture, &format!("seed {seed}, step {step}")).await;
             }
         }
-        bench.postings_balance().await;
+        fixture.postings_balance().await;
     }
 }
 
 #[tokio::test]
 async fn what_was_tampered_with_is_named_with_by_how_much() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     // A movement at the moment when the ledger was opened has its posting.
-    ledger::open(&*bench.store, &bench.clock).await.unwrap();
-    let payouts = bench.payouts();
+    ledger::open(&*fixture.store, &fixture.clock).await.unwrap();
+    let payouts = fixture.payouts();
     let builder = ready_to_be_paid(&payouts).await;
     let owner = Owner::Builder(builder.clone());
-    let Minted { token, credit } = bench.gate.credits().mint(FUNDS, "", None).await.unwrap();
+    let MintedCredit { token, credit } = fixture.payments.credits().mint(FUNDS, "", None).await.unwrap();
     let token = token.unwrap();
-    let sold = bench.sell(&owner, by_credit(&token)).await.unwrap();
+    let sold = fixture.sell(&owner, by_credit(&token)).await.unwrap();
     let packet = pay_out(&payouts, &builder, false).await.unwrap();
-    let other = bench.sell(&owner, Payer::new(1).pays(1)).await.unwrap();
+    let other = fixture.sell(&owner, Payer::new(1).pays(1)).await.unwrap();
     let (net, fee) = (PRICE.0 - PRICE.0 / 20, PRICE.0 / 20);
-    ledger_agrees(&bench, "before").await;
-    let looked_at = "4 postings in 8 accounts, 2 receipts, 2 movements of 1 credits, 1 amounts that wait to be paid out, 1 packets, \
+    ledger_agrees(&fixture, "before").await;
+    let checked_at = "4 postings in 8 accounts, 2 receipts, 2 movements of 1 credits, 1 amounts that wait to be paid out, 1 packets, \
                      0 refunds; 0 rows of the archive";
-    assert_eq!(found(&bench).await.to_string(), looked_at);
+    assert_eq!(found(&fixture).await.to_string(), checked_at);
 
     let raised = |sum: u64| Sum(i128::from(sum) + 7).to_bytes();
     // (record, space, its key, the value there instead, the report)
     let posting = |id: &str| format!("sold/{id}").into_bytes();
-    let (movement, _) = bench.all(Space::CreditMovements).await.swap_remove(0);
+    let (movement, _) = fixture.all(Space::CreditMovements).await.swap_remove(0);
     let number = u64::from_be_bytes(*movement.last_chunk().unwrap());
     let minted = format!("minted/{}/{number}", credit.id).into_bytes();
     let treasury = format!("treasury/{TOKEN}").into_bytes();
     let waiting = |id: &str| [format!("{builder}\0").as_bytes(), id.as_bytes()].concat();
     let mut balance = vec![];
     (credit.id.clone(), u64::MAX).write(&mut balance);
-    let unpaid = crate::sale::Unpaid { net: net + 7, at_ms: NOW.0 };
+    let unpaid = crate::sale::UnpaidSale { net: net + 7, at_ms: NOW.0 };
     let whole = format!("{builder}\0{packet}").into_bytes();
     let in_packet = [format!("{packet}\0").as_bytes(), sold.receipt_id.as_bytes()].concat();
     let cases = [
@@ -184,67 +184,67 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
         (Space::Payouts, whole, None, format!("posting packed/{packet}/{}: tells of a payout packet", sold.receipt_id)),
         (Space::Credits, credit.id.to_string().into_bytes(), None, format!("credit {}: has movements", credit.id)),
     ];
-    for (space, key, instead, told) in cases {
-        let there = bench.store.get(space, &key).await.unwrap().unwrap_or_else(|| panic!("{space:?} has {told}"));
+    for (space, key, instead, expected) in cases {
+        let there = fixture.store.get(space, &key).await.unwrap().unwrap_or_else(|| panic!("{space:?} has {expected}"));
         match instead {
-            Some(value) => bench.write(space, key.clone(), value).await,
-            None => bench.delete(space, key.clone()).await,
+            Some(value) => fixture.write(space, key.clone(), value).await,
+            None => fixture.delete(space, key.clone()).await,
         }
-        let wrong = wrong(&bench).await;
-        assert!(wrong.iter().any(|wrong| wrong.starts_with(&told)), "{told}: {wrong:#?}");
-        bench.write(space, key, there).await;
-        ledger_agrees(&bench, &told).await;
+        let wrong = wrong(&fixture).await;
+        assert!(wrong.iter().any(|wrong| wrong.starts_with(&expected)), "{expected}: {wrong:#?}");
+        fixture.write(space, key, there).await;
+        ledger_agrees(&fixture, &expected).await;
     }
 
     // An extra receipt, and a movement whose amount was changed.
-    let stored = bench.store.get(Space::Receipts, sold.receipt_id.as_bytes()).await.unwrap().unwrap();
+    let stored = fixture.store.get(Space::Receipts, sold.receipt_id.as_bytes()).await.unwrap().unwrap();
     let extra = ReceiptId::generate();
-    bench.write(Space::Receipts, extra.to_string().into_bytes(), stored.clone()).await;
-    assert_eq!(wrong(&bench).await, [format!("receipt {extra}: has no posting")]);
+    fixture.write(Space::Receipts, extra.to_string().into_bytes(), stored.clone()).await;
+    assert_eq!(wrong(&fixture).await, [format!("receipt {extra}: has no posting")]);
     // A receipt from before the ledger needs none, nor does one that cost nothing.
-    let stored: Value = serde_json::from_slice(&receipt::Stored::of_bytes(&stored).unwrap().json).unwrap();
+    let stored: Value = serde_json::from_slice(&receipt::StoredReceipt::of_bytes(&stored).unwrap().json).unwrap();
     for (field, value) in [("issuedAt", json!(Timestamp(NOW.0 - 1))), ("priceUsd", json!(MicroUsd::ZERO))] {
         let mut receipt = stored.clone();
         receipt[field] = value;
-        bench.write(Space::Receipts, extra.to_string().into_bytes(), receipt.to_string().into_bytes()).await;
-        ledger_agrees(&bench, field).await;
+        fixture.write(Space::Receipts, extra.to_string().into_bytes(), receipt.to_string().into_bytes()).await;
+        ledger_agrees(&fixture, field).await;
     }
-    bench.delete(Space::Receipts, extra.to_string().into_bytes()).await;
-    let (key, debit) = bench.all(Space::CreditMovements).await.swap_remove(1);
+    fixture.delete(Space::Receipts, extra.to_string().into_bytes()).await;
+    let (key, debit) = fixture.all(Space::CreditMovements).await.swap_remove(1);
     let text = String::from_utf8_lossy(&debit[2..]).replace("0.01", "0.02");
-    bench.write(Space::CreditMovements, key, text.into_bytes()).await;
+    fixture.write(Space::CreditMovements, key, text.into_bytes()).await;
     let (has, moved) = (FUNDS.0 - PRICE.0, FUNDS.0 - 2 * PRICE.0);
-    let told = format!("credit {}: its balance is {has}, its movements come to {moved} (off by {})", credit.id, PRICE.0);
-    assert_eq!(wrong(&bench).await, [told]);
+    let expected = format!("credit {}: its balance is {has}, its movements come to {moved} (off by {})", credit.id, PRICE.0);
+    assert_eq!(wrong(&fixture).await, [expected]);
 }
 
 #[tokio::test]
-async fn a_hundred_disagreements_are_told_and_all_are_counted() {
-    let bench = Bench::new().await;
+async fn a_hundred_disagreements_are_reported_and_all_are_counted() {
+    let fixture = Fixture::new().await;
     for n in 0..102 {
-        bench.write(Space::Receipts, format!("no id {n}").into_bytes(), vec![]).await;
+        fixture.write(Space::Receipts, format!("no id {n}").into_bytes(), vec![]).await;
     }
-    let found = found(&bench).await;
+    let found = found(&fixture).await;
     assert_eq!((found.disagreements, found.wrong.len()), (102, 100));
 }
 
 /// Sets up the data of a version without a ledger: the balance in the record, numbered movements, and no other record
 /// of both.
-async fn older(bench: &Bench) -> (CreditId, BuilderId) {
+async fn older(fixture: &Fixture) -> (CreditId, BuilderId) {
     let (credit, builder) = (CreditId::generate(), BuilderId::generate());
     let record = json!({
         "id": credit, "label": "old", "balanceUsd": 0.75, "createdAt": NOW, "movements": 2, "secretSha256": "ab",
     });
-    bench.write(Space::Credits, credit.to_string().into_bytes(), record.to_string().into_bytes()).await;
+    fixture.write(Space::Credits, credit.to_string().into_bytes(), record.to_string().into_bytes()).await;
     for (number, kind, amount, balance) in [(0_u64, "mint", 1.0, 1.0), (1, "debit", 0.25, 0.75)] {
         let movement = json!({ "at": NOW, "kind": kind, "amountUsd": amount, "balanceUsd": balance });
         let key = [credit.to_string().as_bytes(), &number.to_be_bytes()].concat();
-        bench.write(Space::CreditMovements, key, movement.to_string().into_bytes()).await;
+        fixture.write(Space::CreditMovements, key, movement.to_string().into_bytes()).await;
     }
     let owner = Owner::Builder(builder.clone());
     for net in [10, 20, 30] {
-        let unpaid = crate::sale::Unpaid { net, at_ms: NOW.0 };
-        unpaid.stored(&owner, &ReceiptId::generate()).commit(&*bench.store, Durability::Buffered).await.unwrap();
+        let unpaid = crate::sale::UnpaidSale { net, at_ms: NOW.0 };
+        unpaid.stored(&owner, &ReceiptId::generate()).commit(&*fixture.store, Durability::Buffered).await.unwrap();
     }
     (credit, builder)
 }
@@ -255,70 +255,70 @@ async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut
         for fault in [Fault::Before, Fault::After, Fault::Lost] {
             let story = format!("{fault:?} at {nth}");
             let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-            let bench = Bench::over(Arc::clone(&store) as _);
-            let (credit, builder) = older(&bench).await;
-            let (revoked, other) = older(&bench).await;
-            let payouts = bench.payouts();
+            let fixture = Fixture::over(Arc::clone(&store) as _);
+            let (credit, builder) = older(&fixture).await;
+            let (revoked, other) = older(&fixture).await;
+            let payouts = fixture.payouts();
             let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
             payouts.set(&other, &settings, None).await.unwrap();
             // It made a payout without a posting.
             let packet = payouts.pay_out(&other).await.unwrap().unwrap();
             for space in [Space::Accounts, Space::Postings] {
-                for (key, _) in bench.all(space).await {
-                    bench.delete(space, key).await;
+                for (key, _) in fixture.all(space).await {
+                    fixture.delete(space, key).await;
                 }
             }
-            bench.clock.set(NOW.plus_millis(1));
+            fixture.clock.set(NOW.plus_millis(1));
             store.fail_nth(nth, fault);
-            _ = ledger::open(&*bench.store, &bench.clock).await;
+            _ = ledger::open(&*fixture.store, &fixture.clock).await;
             store.heal();
             for _ in 0..2 {
-                ledger::open(&*bench.store, &bench.clock).await.unwrap();
-                ledger_agrees(&bench, &story).await;
+                ledger::open(&*fixture.store, &fixture.clock).await.unwrap();
+                ledger_agrees(&fixture, &story).await;
             }
-            let credits = bench.gate.credits();
+            let credits = fixture.payments.credits();
             let read = credits.get(&credit).await.unwrap().unwrap();
             assert_eq!((read.balance, read.label.as_str()), (MicroUsd(750_000), "old"), "{story}");
-            let told = credits.movements(&credit, None, 10).await.unwrap().movements;
-            assert_eq!(told.iter().map(|moved| moved.balance.0).collect::<Vec<_>>(), [750_000, 1_000_000], "{story}");
+            let answer = credits.movements(&credit, None, 10).await.unwrap().movements;
+            assert_eq!(answer.iter().map(|moved| moved.balance.0).collect::<Vec<_>>(), [750_000, 1_000_000], "{story}");
             // Everything continues from there.
-            credits.judge(&revoked, &CreditVerdict { decision: CreditDecision::Revoke, reason: None }).await.unwrap();
+            credits.decide(&revoked, &CreditVerdict { decision: CreditDecision::Revoke, reason: None }).await.unwrap();
             credits.top_up(&credit, PRICE, None).await.unwrap();
             payouts.set(&builder, &settings, None).await.unwrap();
             assert_eq!(payouts.pay_out(&builder).await.unwrap().unwrap().amount, 60, "{story}");
             assert_eq!(packet.amount, 60, "{story}");
-            ledger_agrees(&bench, &story).await;
+            ledger_agrees(&fixture, &story).await;
         }
     }
 }
 
 #[tokio::test]
 async fn what_the_archive_has_and_the_store_has_not_is_named() {
-    let bench = Bench::new().await;
-    let Minted { token, .. } = bench.gate.credits().mint(FUNDS, "", None).await.unwrap();
+    let fixture = Fixture::new().await;
+    let MintedCredit { token, .. } = fixture.payments.credits().mint(FUNDS, "", None).await.unwrap();
     let token = token.unwrap();
-    let (one, two) = (bench.buy(by_credit(&token)).await.receipt_id, bench.buy(by_credit(&token)).await.receipt_id);
+    let (one, two) = (fixture.buy(by_credit(&token)).await.receipt_id, fixture.buy(by_credit(&token)).await.receipt_id);
     let mut written = vec![];
     for space in [Space::Postings, Space::Receipts, Space::CreditMovements, Space::Accounts] {
-        written.extend(bench.all(space).await.into_iter().map(|(key, value)| Written::new(space, key, value)));
+        written.extend(fixture.all(space).await.into_iter().map(|(key, value)| WrittenRow::new(space, key, value)));
     }
     // Balances change, and receipts of free calls were moved.
-    written.push(Written::new(Space::Accounts, b"own".to_vec(), Sum(1).to_bytes()));
-    let free = receipt::Record::free(serde_json::from_slice::<Closing>(&draft()).unwrap().receipt);
-    written.push(Written::new(Space::Receipts, free.draft.receipt_id.to_string().into_bytes(), free.to_bytes()));
-    let archived = async |written: &[Written]| {
-        let mut check = Check::new(&*bench.store).await.unwrap();
+    written.push(WrittenRow::new(Space::Accounts, b"own".to_vec(), Sum(1).to_bytes()));
+    let free = receipt::UnsignedReceipt::free(serde_json::from_slice::<ReceiptContext>(&draft()).unwrap().receipt);
+    written.push(WrittenRow::new(Space::Receipts, free.draft.receipt_id.to_string().into_bytes(), free.to_bytes()));
+    let archived = async |written: &[WrittenRow]| {
+        let mut check = Check::new(&*fixture.store).await.unwrap();
         check.archived(written).await.unwrap();
         check.found()
     };
     let found = archived(&written).await;
     assert_eq!((found.archived, found.disagreements), (3 + 2 + 3, 0), "{found:?}");
-    bench.delete(Space::Receipts, one.clone().into_bytes()).await;
-    bench.write(Space::Postings, format!("sold/{two}").into_bytes(), b"another".to_vec()).await;
-    let told: Vec<_> = archived(&written).await.wrong.iter().map(ToString::to_string).collect();
-    let wanted = [
+    fixture.delete(Space::Receipts, one.clone().into_bytes()).await;
+    fixture.write(Space::Postings, format!("sold/{two}").into_bytes(), b"another".to_vec()).await;
+    let listed: Vec<_> = archived(&written).await.wrong.iter().map(ToString::to_string).collect();
+    let requested = [
         format!("posting sold/{two}: is not as the archive of the journal has it"),
         format!("receipt {one}: is in the archive of the journal, and not in the store"),
     ];
-    assert_eq!(told, wanted);
+    assert_eq!(listed, requested);
 }

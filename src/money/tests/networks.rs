@@ -26,12 +26,12 @@ impl Willing {
 
 #[async_trait]
 impl Facilitator for Willing {
-    async fn verify(&self, _payment: &Payment) -> Verdict {
+    async fn verify(&self, _payment: &OfferedX402) -> VerifyResult {
         self.verified.fetch_add(1, Ordering::SeqCst);
-        Verdict::Valid
+        VerifyResult::Valid
     }
 
-    async fn settle(&self, payment: &Payment, _begun: &Begun) -> SettleOutcome {
+    async fn settle(&self, payment: &OfferedX402, _begun: &StartedSettlement) -> SettleOutcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         if self.unsure {
             return SettleOutcome::Unknown("a test".to_owned());
@@ -39,8 +39,8 @@ impl Facilitator for Willing {
         SettleOutcome::Settled(super::super::facilitator::settlement(payment, format!("moved by {}", payment.id())))
     }
 
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        self.settle(payment, begun).await
+    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        self.settle(payment, started).await
     }
 
     fn name(&self) -> &'static str {
@@ -64,13 +64,13 @@ fn several() -> PaymentConfig {
         ("arbitrum", None, PAY_TO),
         ("solana", None, SOLANA_PAY_TO),
     ];
-    let accepted = taken.map(|(network, asset, pay_to)| Accepted::new(network, asset, pay_to).unwrap());
+    let accepted = taken.map(|(network, asset, pay_to)| AcceptedToken::new(network, asset, pay_to).unwrap());
     PaymentConfig { accepted: accepted.into(), ..config() }
 }
 
 /// A gate with a facilitator for Base, one for Celo and one for Solana; none for Arbitrum.
 struct Several {
-    gate: Arc<Gate>,
+    payments: Arc<Payments>,
     base: Arc<Willing>,
     celo: Arc<Willing>,
     solana: Arc<Willing>,
@@ -82,14 +82,14 @@ impl Several {
         let (base, celo) = (Willing::new(None), Willing::new(None));
         let clock = Clock::fixed(NOW);
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         let finisher = Arc::new(ReceiptFinisher::new(signer, false, events, Sales::new(Arc::clone(&store))));
         let each: [(_, Arc<dyn Facilitator>); 3] =
             [(&BASE, Arc::clone(&base) as _), (&CELO, Arc::clone(&celo) as _), (&SOLANA, Arc::clone(&solana) as _)];
         let facilitators: Facilitators = each.into_iter().collect();
         let replica = Replica::new(Arc::clone(&store));
         let objects = Objects::in_folder(Arc::clone(&store), folder.path());
-        Self { gate: Gate::new(store, facilitators, clock, several(), finisher, replica, objects), base, celo, solana }
+        Self { payments: Payments::new(store, facilitators, clock, several(), finisher, replica, objects), base, celo, solana }
     }
 
     fn new() -> Self {
@@ -97,20 +97,20 @@ impl Several {
     }
 
     /// Returns the entry of the challenge for a token.
-    fn entry(&self, terms: &Terms, version: WireVersion, network: &Network, symbol: &str) -> Value {
+    fn entry(&self, terms: &CallTerms, version: WireVersion, network: &Network, symbol: &str) -> Value {
         let asset = Asset::named(network, symbol).unwrap();
         let name = if version == WireVersion::V2 { network.caip2 } else { network.name };
-        let mut entries = self.gate.accepts(terms, version).into_iter();
+        let mut entries = self.payments.accepts(terms, version).into_iter();
         entries.find(|entry| entry["network"] == name && entry["asset"] == asset.address).unwrap()
     }
 
     async fn admit(&self, version: WireVersion, payload: &Value) -> Result<Admit, Refusal> {
-        self.gate.admit(&terms(), Offered::X402 { version, header: payload.to_string() }, REQUEST).await
+        self.payments.admit(&terms(), OfferedPayment::X402 { version, header: payload.to_string() }, REQUEST).await
     }
 
     async fn buy(&self, version: WireVersion, payload: &Value) -> Result<StoredAnswer, SettleError> {
         let admission = run(self.admit(version, payload).await);
-        self.gate.settle(admission, answer(ANSWER), &draft()).await
+        self.payments.settle(admission, answer(ANSWER), &draft()).await
     }
 }
 
@@ -136,59 +136,60 @@ fn networks(entries: &[Value]) -> Vec<&str> {
 #[test]
 fn a_challenge_lists_what_is_taken_in_the_order_of_the_settings() {
     let host = Several::new();
-    let (v1, v2) = (host.gate.accepts(&terms(), WireVersion::V1), host.gate.accepts(&terms(), WireVersion::V2));
+    let (v1, v2) = (host.payments.accepts(&terms(), WireVersion::V1), host.payments.accepts(&terms(), WireVersion::V2));
     assert_eq!(networks(&v2), [BASE.caip2, CELO.caip2, CELO.caip2, ARBITRUM.caip2, SOLANA.caip2]);
     // V1 clients throw at names that they do not know.
     assert_eq!(networks(&v1), ["base", "solana"]);
     assert_eq!(v2[4]["extra"], json!({ "feePayer": FEE_PAYER }));
     assert_eq!((&v2[4]["payTo"], &v1[1]["payTo"]), (&json!(SOLANA_PAY_TO), &json!(SOLANA_PAY_TO)));
     assert_eq!(v2[2]["extra"], json!({ "name": "Tether USD", "version": "1" }));
-    let challenge = host.gate.challenge(&terms(), Way::Post, "payment required");
+    let challenge = host.payments.challenge(&terms(), EntryMethod::Post, "payment required");
     assert_eq!((&challenge.v2["accepts"], &challenge.v1["accepts"]), (&json!(v2), &json!(v1)));
 }
 
 #[test]
-fn solana_is_not_asked_for_while_nobody_completes_transactions_or_when_they_end_before_the_tool() {
+fn solana_is_not_offered_without_a_fee_payer_or_for_slow_tools() {
     let silent = Several::over(Arc::new(MemoryStore::new()), Willing::new(None));
-    assert!(!networks(&silent.gate.accepts(&terms(), WireVersion::V2)).contains(&SOLANA.caip2));
-    let slow = Terms { wall: Duration::from_secs(31), ..terms() };
-    assert_eq!(networks(&Several::new().gate.accepts(&slow, WireVersion::V2)).len(), 4);
+    assert!(!networks(&silent.payments.accepts(&terms(), WireVersion::V2)).contains(&SOLANA.caip2));
+    let slow = CallTerms { wall: Duration::from_secs(31), ..terms() };
+    assert_eq!(networks(&Several::new().payments.accepts(&slow, WireVersion::V2)).len(), 4);
     // Without facilitators, nobody completes transactions or settles metered charges.
     let nobody: Facilitators = std::iter::empty().collect();
     assert_eq!(several().accepts(&nobody, &terms(), WireVersion::V2).len(), 4);
-    assert!(several().accepts(&nobody, &Terms { metered: true, ..terms() }, WireVersion::V2).is_empty());
+    assert!(several().accepts(&nobody, &CallTerms { metered: true, ..terms() }, WireVersion::V2).is_empty());
 }
 
 #[test]
 fn each_way_to_pay_is_described_with_who_settles_it() {
-    let described = Several::new().gate.describe();
-    let told: Vec<_> = described["accepts"].as_array().unwrap().iter().map(|way| [&way["network"], &way["facilitator"]]).collect();
+    let described = Several::new().payments.describe();
+    let listed: Vec<_> =
+        described["accepts"].as_array().unwrap().iter().map(|method| [&method["network"], &method["facilitator"]]).collect();
     let settle = |network: &Network, name: &str| [json!(network.caip2), json!(name)];
     let willing = [&BASE, &CELO, &CELO].map(|network| settle(network, "willing"));
-    assert_eq!(json!(told), json!([&willing[..], &[settle(&ARBITRUM, "none"), settle(&SOLANA, "willing")]].concat()));
+    assert_eq!(json!(listed), json!([&willing[..], &[settle(&ARBITRUM, "none"), settle(&SOLANA, "willing")]].concat()));
     assert_eq!(described["schemes"], json!(["exact"]), "nobody takes what was charged");
 }
 
 #[test]
 fn operators_see_how_each_facilitator_fares() {
-    let gate = Several::new().gate;
-    let (quiet, told) = (json!({ "facilitator": "willing", "status": null }), json!({ "feePayer": FEE_PAYER }));
-    let each = json!({ (BASE.caip2): quiet, (CELO.caip2): quiet, (SOLANA.caip2): { "facilitator": "willing", "status": told } });
-    assert_eq!((gate.facilitator_status(), gate.facilitator_statuses()), (Some(told), each));
+    let payments = Several::new().payments;
+    let (quiet, reported) = (json!({ "facilitator": "willing", "status": null }), json!({ "feePayer": FEE_PAYER }));
+    let each = json!({ (BASE.caip2): quiet, (CELO.caip2): quiet, (SOLANA.caip2): { "facilitator": "willing", "status": reported } });
+    assert_eq!((payments.facilitator_status(), payments.facilitator_statuses()), (Some(reported), each));
 }
 
 #[test]
 fn a_builder_takes_a_part_of_what_the_host_does() {
     let host = Several::new();
-    let told = |accepts: &[&str]| {
-        let terms = Terms { accepts: accepts.iter().map(ToString::to_string).collect(), ..terms() };
-        host.gate.accepts(&terms, WireVersion::V2).iter().map(|entry| entry["asset"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    let describe = |accepts: &[&str]| {
+        let terms = CallTerms { accepts: accepts.iter().map(ToString::to_string).collect(), ..terms() };
+        host.payments.accepts(&terms, WireVersion::V2).iter().map(|entry| entry["asset"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let address = |network: &Network, symbol: &str| Asset::named(network, symbol).unwrap().address.to_owned();
-    assert_eq!(told(&["celo", "eip155:8453/USDC"]), [address(&BASE, "USDC"), address(&CELO, "USDC"), address(&CELO, "USDT")]);
-    assert_eq!(told(&["eip155:42220/usdt"]), [address(&CELO, "USDT")]);
+    assert_eq!(describe(&["celo", "eip155:8453/USDC"]), [address(&BASE, "USDC"), address(&CELO, "USDC"), address(&CELO, "USDT")]);
+    assert_eq!(describe(&["eip155:42220/usdt"]), [address(&CELO, "USDT")]);
     // Payouts cannot use networks that the host no longer accepts.
-    assert_eq!(told(&["eip155:137"]), Vec::<String>::new());
+    assert_eq!(describe(&["eip155:137"]), Vec::<String>::new());
     let config = several();
     assert!(["base", "eip155:8453", "base/USDC", "celo/USDT", "solana"].into_iter().all(|entry| config.takes(entry)));
     assert!(
@@ -205,8 +206,8 @@ async fn a_payment_settles_with_the_facilitator_of_its_network() {
     let usdt = Asset::named(&CELO, "USDT").unwrap();
     let bought = host.buy(WireVersion::V2, &v2(&celo, signed(&payer, usdt, &payer.authorization(1)))).await.unwrap();
     assert_eq!((host.base.asked(), host.celo.asked()), ((0, 0), (1, 1)));
-    let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
-    assert_eq!(told["network"], CELO.caip2);
+    let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
+    assert_eq!(reported["network"], CELO.caip2);
     // There is no facilitator for it.
     let arbitrum = host.entry(&terms(), WireVersion::V2, &ARBITRUM, "USDC");
     let usdc = Asset::named(&ARBITRUM, "USDC").unwrap();
@@ -221,7 +222,7 @@ async fn a_nonce_is_of_one_token_on_one_network() {
     for (network, symbol) in [(&BASE, "USDC"), (&CELO, "USDC"), (&CELO, "USDT")] {
         let (entry, asset) = (host.entry(&terms(), WireVersion::V2, network, symbol), Asset::named(network, symbol).unwrap());
         let payload = v2(&entry, signed(&payer, asset, &payer.authorization(1)));
-        ids.push(Shown::decode(WireVersion::V2, &payload.to_string()).unwrap().known().unwrap().0.to_string());
+        ids.push(ShownPayment::decode(WireVersion::V2, &payload.to_string()).unwrap().known().unwrap().0.to_string());
         host.buy(WireVersion::V2, &payload).await.unwrap();
         assert!(matches!(host.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))), "{symbol} of {network:?}");
     }
@@ -237,7 +238,7 @@ async fn a_payment_of_v1_moves_the_token_that_was_signed_for() {
     for symbol in ["USDC", "USDT"] {
         let asset = Asset::named(&CELO, symbol).unwrap();
         let payload = signed(&payer, asset, &payer.authorization(1));
-        let shown = Shown::decode(
+        let shown = ShownPayment::decode(
             WireVersion::V1,
             &json!({ "x402Version": 1, "scheme": "exact", "network": "celo", "payload": payload }).to_string(),
         );
@@ -251,8 +252,8 @@ async fn a_transaction_of_solana_buys_one_run() {
     let host = Several::new();
     let payload = on_solana(&host);
     let bought = host.buy(WireVersion::V2, &payload).await.unwrap();
-    let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
-    assert_eq!((&told["payer"], &told["network"], &told["amount"]), (&json!(PAYER), &json!(SOLANA.caip2), &json!("10000")));
+    let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
+    assert_eq!((&reported["payer"], &reported["network"], &reported["amount"]), (&json!(PAYER), &json!(SOLANA.caip2), &json!("10000")));
     // Completed by another fee payer it is the same payment, whatever the unsigned parts.
     let mut completed = STANDARD.decode(VERSION_0).unwrap();
     completed[1..65].fill(9);
@@ -269,9 +270,9 @@ async fn a_transaction_of_solana_buys_one_run() {
 #[tokio::test]
 async fn a_transaction_of_solana_is_held_against_price_and_token() {
     let host = Several::new();
-    let terms = Terms { price: MicroUsd(PRICE.0 + 1), ..terms() };
+    let terms = CallTerms { price: MicroUsd(PRICE.0 + 1), ..terms() };
     let dearer = v2(&host.entry(&terms, WireVersion::V2, &SOLANA, "USDC"), json!({ "transaction": VERSION_0 }));
-    let refused = host.gate.admit(&terms, Offered::X402 { version: WireVersion::V2, header: dearer.to_string() }, REQUEST).await;
+    let refused = host.payments.admit(&terms, OfferedPayment::X402 { version: WireVersion::V2, header: dearer.to_string() }, REQUEST).await;
     assert_eq!(code(refused), "invalid_exact_svm_payload_transaction_amount_mismatch");
     let mut elsewhere = on_solana(&host);
     elsewhere["accepted"]["extra"]["feePayer"] = json!(SOLANA_PAY_TO);
@@ -294,9 +295,9 @@ async fn an_open_settlement_of_solana_is_asked_of_its_facilitator_again() {
     let payload = on_solana(&host);
     let SettleError::Unknown { payment } = host.buy(WireVersion::V2, &payload).await.unwrap_err() else { panic!("it ended") };
     let restarted = Several::over(store, Willing::new(Some(FEE_PAYER)));
-    restarted.gate.recover().await.unwrap();
-    restarted.gate.tick().await.unwrap();
-    assert_eq!(restarted.gate.state(&payment).await.unwrap().unwrap().state, State::Settled);
+    restarted.payments.recover().await.unwrap();
+    restarted.payments.tick().await.unwrap();
+    assert_eq!(restarted.payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settled);
     assert_eq!(restarted.solana.asked(), (0, 1));
     assert!(matches!(restarted.admit(WireVersion::V2, &payload).await, Ok(Admit::Stored(..))));
 }
@@ -313,14 +314,16 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Clock::fixed(NOW);
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-    let finisher = ReceiptFinisher::new(Arc::new(Signer::open(folder.path()).unwrap()), false, events, Sales::new(Arc::clone(&store)));
+    let finisher =
+        ReceiptFinisher::new(Arc::new(ReceiptSigner::open(folder.path()).unwrap()), false, events, Sales::new(Arc::clone(&store)));
     let base: (_, Arc<dyn Facilitator>) = (&BASE, Willing::new(None));
     let replica = Replica::new(Arc::clone(&store));
     let objects = Objects::in_folder(Arc::clone(&store), folder.path());
-    let gate = Gate::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica, objects);
-    gate.recover().await.unwrap();
-    gate.tick().await.unwrap();
-    assert_eq!(gate.state(&payment).await.unwrap().unwrap().state, State::Settling);
+    let payments =
+        Payments::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica, objects);
+    payments.recover().await.unwrap();
+    payments.tick().await.unwrap();
+    assert_eq!(payments.state(&payment).await.unwrap().unwrap().state, PaymentPhase::Settling);
 }
 
 /// Play money of every token is counted separately in micro-dollars, whatever its decimals are.

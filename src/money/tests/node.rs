@@ -29,13 +29,13 @@ pub(super) struct Chain {
     /// The block in which the nonce was spent, and the logs.
     pub(super) spent: Option<(u64, Vec<Value>)>,
     /// The first block that the node keeps.
-    pub(super) kept_from: u64,
+    pub(super) pruned_before: u64,
     /// The first block whose state the node keeps.
     pub(super) state_from: u64,
     /// `to` and `input` of the transaction that spent the nonce.
     pub(super) called: Option<Value>,
     /// Maximum number of blocks per request for events.
-    pub(super) most_span: u64,
+    pub(super) max_span: u64,
     /// Number of blocks whose events exceed the maximum size of an answer.
     pub(super) heavy_span: u64,
     /// A fixed answer to a method, whatever the state of the chain.
@@ -51,11 +51,11 @@ pub(super) struct Chain {
     /// Number of the signer's mined transactions.
     pub(super) used: u64,
     /// Number of the signer's pending transactions of earlier runs.
-    pub(super) left: u64,
+    pub(super) remaining: u64,
     /// Transactions that were sent and are pending.
     pub(super) pool: Vec<Bytes>,
     /// Maximum number of transactions that it accepts.
-    pub(super) most_sent: usize,
+    pub(super) max_sent: usize,
     /// Hash of the transaction in the newest block that moved the money.
     pub(super) mined: Option<B256>,
     pub(super) mined_in: u64,
@@ -82,10 +82,10 @@ impl Chain {
             safe: 100_000,
             at,
             spent: None,
-            kept_from: 0,
+            pruned_before: 0,
             state_from: 0,
             called: None,
-            most_span: 100_000,
+            max_span: 100_000,
             heavy_span: u64::MAX,
             instead: None,
             balance: PRICE.0,
@@ -93,9 +93,9 @@ impl Chain {
             proxy: false,
             wei: 1_000_000_000_000_000_000,
             used: 7,
-            left: 0,
+            remaining: 0,
             pool: vec![],
-            most_sent: usize::MAX,
+            max_sent: usize::MAX,
             mined: None,
             mined_in: 100_051,
             gas_used: 60_000,
@@ -109,7 +109,7 @@ impl Chain {
     }
 
     fn block(&self, number: u64) -> Value {
-        if number < self.kept_from || number > self.safe + 50 {
+        if number < self.pruned_before || number > self.safe + 50 {
             return Value::Null;
         }
         let secs = self.at.as_secs() + number * BLOCK_SECS - self.safe * BLOCK_SECS;
@@ -144,22 +144,22 @@ impl Chain {
             }
             "eth_getLogs" => {
                 let (from, to) = (number(&params[0]["fromBlock"]), number(&params[0]["toBlock"]));
-                if to - from >= self.most_span {
+                if to - from >= self.max_span {
                     return Err(json!({ "code": -32005, "message": "query exceeds max block range" }));
                 }
                 if to - from >= self.heavy_span {
                     return Ok(json!(vec!["x".repeat(300); 1_000]));
                 }
-                let asked = |log: &&Value| match &params[0]["topics"][0] {
+                let request = |log: &&Value| match &params[0]["topics"][0] {
                     Value::Array(any) => any.contains(&log["topics"][0]),
                     Value::Null => true,
                     _ => log["topics"] == params[0]["topics"],
                 };
-                let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
-                json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
+                let within = self.spent.iter().filter(|(block, _)| (from.max(self.pruned_before)..=to).contains(block));
+                json!(within.flat_map(|(_, logs)| logs.iter().filter(request)).collect::<Vec<_>>())
             }
             "eth_blockNumber" => json!(format!("{:#x}", self.safe + 50)),
-            "eth_getTransactionCount" if params[1] == "pending" => json!(format!("{:#x}", self.used + self.left)),
+            "eth_getTransactionCount" if params[1] == "pending" => json!(format!("{:#x}", self.used + self.remaining)),
             "eth_getTransactionCount" => json!(format!("{:#x}", self.used)),
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
             "eth_getBalance" => json!(format!("{:#x}", self.wei)),
@@ -174,7 +174,7 @@ impl Chain {
                 }
                 _ => Value::Null,
             },
-            "eth_sendRawTransaction" if self.pool.len() == self.most_sent => {
+            "eth_sendRawTransaction" if self.pool.len() == self.max_sent => {
                 return Err(json!({ "code": -32000, "message": "replacement transaction underpriced" }));
             }
             "eth_sendRawTransaction" => {
@@ -215,7 +215,7 @@ impl Chain {
 pub(super) struct Node {
     pub(super) url: String,
     pub(super) chain: Mutex<Chain>,
-    pub(super) asked: Mutex<Vec<Value>>,
+    pub(super) requested: Mutex<Vec<Value>>,
     /// A method whose requests are not answered for now.
     pub(super) held: watch::Sender<Option<&'static str>>,
 }
@@ -224,19 +224,19 @@ impl Node {
     pub(super) async fn of(chain: Chain) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let node = Arc::new(Self { url, chain: Mutex::new(chain), asked: Mutex::default(), held: watch::Sender::default() });
+        let node = Arc::new(Self { url, chain: Mutex::new(chain), requested: Mutex::default(), held: watch::Sender::default() });
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&node));
         tokio::spawn(async move { axum::serve(listener, router).await });
         node
     }
 
     pub(super) fn times(&self, method: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|question| question["method"] == method).count()
+        self.requested.lock().unwrap().iter().filter(|question| question["method"] == method).count()
     }
 }
 
 async fn answer(Shared(node): Shared<Arc<Node>>, Json(question): Json<Value>) -> Response {
-    node.asked.lock().unwrap().push(question.clone());
+    node.requested.lock().unwrap().push(question.clone());
     node.held.subscribe().wait_for(|held| held.is_none_or(|held| question["method"] != held)).await.unwrap();
     let sending = node.chain.lock().unwrap().sending.clone().filter(|_| question["method"] == "eth_sendRawTransaction");
     if let Some(Sending { keeps, status, body }) = sending {
@@ -275,6 +275,6 @@ pub(super) fn paid(to: &str, value: u64) -> Vec<Value> {
     ]
 }
 
-pub(super) fn cancelled() -> Vec<Value> {
+pub(super) fn canceled() -> Vec<Value> {
     vec![log(3, &[CANCELED, &word(&Payer::new(1).address()), &format!("0x{:064x}", 1)], "0x")]
 }

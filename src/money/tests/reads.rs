@@ -1,12 +1,12 @@
 //! Reads of a long history touch only the requested rows, and none of the older ones.
 
 use tollhouse_base::id::{BuilderId, EndpointId};
-use tollhouse_store::{around::Reading, round::TURN};
+use tollhouse_store::{sweep_cursor::TURN, test_wrappers::CountingStore};
 
 use super::*;
 use crate::{
-    payout::{Payouts, SettingsDraft, Status},
-    sale::{Detail, Sale, Totals, Unpaid},
+    payout::{PayoutStatus, Payouts, SettingsDraft},
+    sale::{ReportDetail, Sale, SaleTotals, UnpaidSale},
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -15,11 +15,11 @@ const NEW: u64 = 20;
 
 /// Counts the rows that each operation reads after a history of `days` days with `each` receipts, folded and paid out.
 async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
-    let store = Reading::of(MemoryStore::new());
+    let store = CountingStore::of(MemoryStore::new());
     let any: Arc<dyn Store> = Arc::clone(&store) as _;
     let (clock, folder) = (Clock::fixed(NOW), tempfile::tempdir().unwrap());
     let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
-    let (sales, signer) = (Sales::new(Arc::clone(&any)), Arc::new(Signer::open(folder.path()).unwrap()));
+    let (sales, signer) = (Sales::new(Arc::clone(&any)), Arc::new(ReceiptSigner::open(folder.path()).unwrap()));
     let payouts = Payouts::new(Arc::clone(&any), clock.clone(), events, signer, config().assets().collect());
     let (builder, endpoint) = (BuilderId::generate(), EndpointId::generate());
     let owner = Owner::Builder(builder.clone());
@@ -29,9 +29,9 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
         let mut rows = Batch::new();
         for _ in 0..receipts {
             let receipt = ReceiptId::of_time(at);
-            let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+            let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
             rows.append(sale.row(&owner, at, receipt.as_str()));
-            rows.append(Unpaid { net: PRICE.0 - 500, at_ms: at.0 }.stored(&owner, &receipt));
+            rows.append(UnpaidSale { net: PRICE.0 - 500, at_ms: at.0 }.stored(&owner, &receipt));
         }
         rows.commit(&*any, Durability::Buffered).await.unwrap();
     };
@@ -42,63 +42,63 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
     payouts.pay_out(&builder).await.unwrap().unwrap();
     sells(NOW, NEW).await;
 
-    let mut told = vec![];
+    let mut listed = vec![];
     store.rows();
-    let report = sales.report(&owner, Timestamp(NOW.0 - 30 * DAY), Detail::Sums).await.unwrap();
+    let report = sales.report(&owner, Timestamp(NOW.0 - 30 * DAY), ReportDetail::Sums).await.unwrap();
     assert_eq!(report.totals.paid_calls, NEW);
-    told.push(("revenue of 30 days", store.rows()));
+    listed.push(("revenue of 30 days", store.rows()));
     let report = sales.host_report(Timestamp(NOW.0 - 30 * DAY)).await.unwrap();
     assert_eq!(report.totals.paid_calls, NEW);
-    told.push(("revenue of the host", store.rows()));
+    listed.push(("revenue of the host", store.rows()));
     payouts.waits(&builder).await.unwrap();
-    told.push(("what waits", store.rows()));
+    listed.push(("what waits", store.rows()));
     let packet = payouts.pay_out(&builder).await.unwrap().unwrap();
     assert_eq!(packet.receipt_count, NEW);
-    told.push(("a payout", store.rows()));
+    listed.push(("a payout", store.rows()));
     payouts.resume().await.unwrap();
-    told.push(("payouts that were cut off", store.rows()));
+    listed.push(("payouts that were cut off", store.rows()));
     sales.fold_left(NOW).await.unwrap();
-    told.push(("a fold", store.rows()));
+    listed.push(("a fold", store.rows()));
     sales.fold_left(NOW).await.unwrap();
-    told.push(("a fold of nothing", store.rows()));
-    told
+    listed.push(("a fold of nothing", store.rows()));
+    listed
 }
 
 #[tokio::test]
 async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
     let (short, long) = (reads(5, 10).await, reads(200, 30).await);
     assert_eq!(short, long);
-    let most = long.iter().max_by_key(|(_, rows)| rows).unwrap();
-    assert!(most.1 < 10 * NEW as usize, "{long:?}");
+    let max = long.iter().max_by_key(|(_, rows)| rows).unwrap();
+    assert!(max.1 < 10 * NEW as usize, "{long:?}");
 }
 
 /// Counts the rows that admins' requests and a start read, with this many paid builders.
 async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
-    let store = Reading::of(MemoryStore::new());
+    let store = CountingStore::of(MemoryStore::new());
     let any: Arc<dyn Store> = Arc::clone(&store) as _;
     let (clock, folder) = (Clock::fixed(NOW), tempfile::tempdir().unwrap());
     let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
-    let signer = Arc::new(Signer::open(folder.path()).unwrap());
+    let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
     let payouts = Payouts::new(Arc::clone(&any), clock, events, signer, config().assets().collect());
     payouts.open().await.unwrap();
     for _ in 0..builders {
         let builder = BuilderId::generate();
         let to = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
         payouts.set(&builder, &to, None).await.unwrap();
-        let waits = Unpaid { net: 1_000, at_ms: NOW.0 }.stored(&Owner::Builder(builder.clone()), &ReceiptId::generate());
+        let waits = UnpaidSale { net: 1_000, at_ms: NOW.0 }.stored(&Owner::Builder(builder.clone()), &ReceiptId::generate());
         waits.commit(&*any, Durability::Buffered).await.unwrap();
         payouts.pay_out(&builder).await.unwrap().unwrap();
     }
-    let mut told = vec![];
+    let mut listed = vec![];
     store.rows();
     payouts.open().await.unwrap();
     payouts.resume().await.unwrap();
-    told.push(("a start", store.rows()));
+    listed.push(("a start", store.rows()));
     assert_eq!(payouts.counts().await.unwrap().created, builders);
-    told.push(("how many there are", store.rows()));
-    assert!(payouts.list_all(Some(Status::Approved), 50, None).await.unwrap().0.is_empty());
-    told.push(("those of a state", store.rows()));
-    told
+    listed.push(("how many there are", store.rows()));
+    assert!(payouts.list_all(Some(PayoutStatus::Approved), 50, None).await.unwrap().0.is_empty());
+    listed.push(("those of a state", store.rows()));
+    listed
 }
 
 #[tokio::test]
@@ -109,12 +109,12 @@ async fn payouts_that_are_not_asked_for_are_not_read() {
 }
 
 #[tokio::test]
-async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none_once_sellers_are_listed() {
-    let store = Reading::of(MemoryStore::new());
+async fn revenue_reads_one_row_of_idle_sellers_and_none_once_they_are_listed() {
+    let store = CountingStore::of(MemoryStore::new());
     let sales = Sales::new(Arc::clone(&store) as _);
     let endpoint = EndpointId::generate();
     let sells = async |owner: &Owner, at: Timestamp| {
-        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
         sale.row(owner, at, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
     };
     let (long_ago, since) = (Timestamp(NOW.0 - 40 * DAY), Timestamp(NOW.0 - 30 * DAY));
@@ -134,7 +134,7 @@ async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none
     assert_eq!(store.rows(), 1 + 50 + 1 + (1 + 2) + (1 + 1 + 1));
 
     let replica = Replica::new(Arc::new(MemoryStore::new()));
-    assert!(replica.may_write(SELLERS_KEPT).await.unwrap());
+    assert!(replica.may_write(SELLERS_STORED).await.unwrap());
     sales.list_sellers(&replica, NOW).await.unwrap();
     store.rows();
     assert_eq!(sales.host_report(Timestamp(NOW.0 - 5 * DAY)).await.unwrap().totals.paid_calls, 2);
@@ -145,13 +145,13 @@ async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none
 
 #[tokio::test]
 async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_without_any() {
-    let store = Reading::of(MemoryStore::new());
+    let store = CountingStore::of(MemoryStore::new());
     let sales = Sales::new(Arc::clone(&store) as _);
     let mut owners: Vec<_> = (0..TURN + 20).map(|_| Owner::Builder(BuilderId::generate())).collect();
     owners.sort_by_key(|owner| owner.share().to_owned());
     let endpoint = EndpointId::generate();
     let sells = async |owner: &Owner| {
-        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
         sale.row(owner, NOW, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
     };
     for owner in &owners {
@@ -165,7 +165,7 @@ async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_withou
     store.rows();
     sales.fold_left(NOW).await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    let counted = async || sales.report(&owners[0], NOW, Detail::Sums).await.unwrap().totals.paid_calls;
+    let counted = async || sales.report(&owners[0], NOW, ReportDetail::Sums).await.unwrap().totals.paid_calls;
     assert_eq!(counted().await, 2, "it is counted all the same");
     assert_eq!(store.rows(), 1 + 2, "the first that is not folded, then the roll-up, and what came since");
     sales.fold_left(NOW).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::facilitator::view::TokenTransfer;
+use crate::facilitator::chain_view::TokenTransfer;
 
 const TRANSACTION: &str = "0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
@@ -37,12 +37,12 @@ fn transfer(log: u64) -> (&'static Asset, TokenTransfer) {
 /// A facilitator that named one transaction for two payments was paid once.
 #[tokio::test]
 async fn a_transaction_that_more_receipts_name_than_it_made_transfers_is_listed_with_them() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let receipts = [ReceiptId::generate(), ReceiptId::generate()];
     let linked = HashMap::from([(TRANSACTION.to_owned(), receipts.to_vec())]);
     let compared = async |transfers: &[_], linked: &HashMap<_, _>| {
         let mut page = page();
-        bench.gate.hold_transfers(&mut page, ASSETS[0].network, transfers, linked).await.unwrap();
+        fixture.payments.hold_transfers(&mut page, ASSETS[0].network, transfers, linked).await.unwrap();
         page
     };
     let once = compared(&[transfer(0)], &linked).await;

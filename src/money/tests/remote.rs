@@ -20,7 +20,7 @@ use super::{
 use crate::facilitator::{
     NOT_SERVED,
     chain::node,
-    kind::remote::{HttpFacilitator, Patience},
+    kind::remote::{FacilitatorTimeouts, HttpFacilitator},
 };
 
 /// The next answer of a server.
@@ -34,7 +34,7 @@ enum Says {
 /// A server with scripted answers. The last one is repeated.
 struct Server {
     answers: Mutex<VecDeque<Says>>,
-    asked: Mutex<Vec<(String, Value)>>,
+    requested: Mutex<Vec<(String, Value)>>,
     headers: Mutex<Vec<HeaderMap>>,
     url: String,
 }
@@ -43,21 +43,25 @@ impl Server {
     async fn saying(answers: impl IntoIterator<Item = Says>) -> Arc<Self> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server =
-            Arc::new(Self { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default(), headers: Mutex::default(), url });
+        let server = Arc::new(Self {
+            answers: Mutex::new(answers.into_iter().collect()),
+            requested: Mutex::default(),
+            headers: Mutex::default(),
+            url,
+        });
         let router = Router::new().fallback(answer_next).with_state(Arc::clone(&server));
         tokio::spawn(async move { axum::serve(listener, router).await });
         server
     }
 
     fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().iter().map(|(path, _)| path.clone()).collect()
+        self.requested.lock().unwrap().iter().map(|(path, _)| path.clone()).collect()
     }
 }
 
 async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, headers: HeaderMap, body: Option<Json<Value>>) -> Response {
     server.headers.lock().unwrap().push(headers);
-    server.asked.lock().unwrap().push((uri.path().to_owned(), body.map_or(Value::Null, |Json(body)| body)));
+    server.requested.lock().unwrap().push((uri.path().to_owned(), body.map_or(Value::Null, |Json(body)| body)));
     let next = {
         let mut answers = server.answers.lock().unwrap();
         if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() }
@@ -72,34 +76,35 @@ async fn answer_next(Shared(server): Shared<Arc<Server>>, uri: Uri, headers: Hea
     }
 }
 
-fn says(status: u16, body: Value) -> Says {
+fn replies(status: u16, body: Value) -> Says {
     Says::Text(status, body.to_string())
 }
 
 fn settled() -> Says {
-    says(200, json!({ "success": true, "transaction": TRANSACTION, "network": "eip155:84532", "payer": Payer::new(1).address() }))
+    replies(200, json!({ "success": true, "transaction": TRANSACTION, "network": "eip155:84532", "payer": Payer::new(1).address() }))
 }
 
 fn refuses(reason: &str) -> Says {
-    says(200, json!({ "success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532" }))
+    replies(200, json!({ "success": false, "errorReason": reason, "transaction": "", "network": "eip155:84532" }))
 }
 
-const SHORT: Patience = Patience { verify: Duration::from_secs(1), settle: Duration::from_secs(1), again: Duration::ZERO };
+const SHORT: FacilitatorTimeouts =
+    FacilitatorTimeouts { verify: Duration::from_secs(1), settle: Duration::from_secs(1), again: Duration::ZERO };
 
 /// Returns a facilitator at `url` with a time-out of one second and no retries during a call.
 fn at(url: &str, node: Option<&Node>) -> HttpFacilitator {
     let node = node.map(|node| Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap()));
     let facilitator = HttpFacilitator::new(url, &FacilitatorAccess::default(), node, Clock::fixed(NOW)).unwrap();
-    facilitator.with_patience(SHORT)
+    facilitator.with_timeout(SHORT)
 }
 
 fn facilitator(server: &Server, node: Option<&Node>) -> HttpFacilitator {
     at(&format!("{}/", server.url), node)
 }
 
-async fn settle(says: Says) -> SettleOutcome {
-    let server = Server::saying([says]).await;
-    let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1), &begun()).await;
+async fn settle(text: Says) -> SettleOutcome {
+    let server = Server::saying([text]).await;
+    let outcome = facilitator(&server, None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert_eq!(server.asked(), ["/settle"]);
     outcome
 }
@@ -111,48 +116,51 @@ async fn an_answer_that_is_no_clear_success_is_unknown() {
     let unclear = [
         ("an HTML 502", Says::Text(502, "<html>Bad gateway</html>".to_owned())),
         ("an HTML 200", Says::Text(200, "<html>Welcome</html>".to_owned())),
-        ("a 503 with success", says(503, ok.clone())),
-        ("a 400 with success", says(400, ok.clone())),
-        ("a 302 with success", says(302, ok.clone())),
-        ("a 500 that refuses", says(500, json!({ "success": false, "errorReason": "invalid_signature" }))),
+        ("a 503 with success", replies(503, ok.clone())),
+        ("a 400 with success", replies(400, ok.clone())),
+        ("a 302 with success", replies(302, ok.clone())),
+        ("a 500 that refuses", replies(500, json!({ "success": false, "errorReason": "invalid_signature" }))),
         ("nothing in it", Says::Text(200, String::new())),
         ("cut short", Says::Text(200, half)),
-        ("success missing", says(200, json!({ "transaction": TRANSACTION }))),
-        ("success as text", says(200, json!({ "success": "true", "transaction": TRANSACTION }))),
-        ("success without a transaction", says(200, json!({ "success": true }))),
-        ("success with an empty transaction", says(200, json!({ "success": true, "transaction": "" }))),
-        ("success with an endless transaction", says(200, json!({ "success": true, "transaction": "0".repeat(1_000) }))),
-        ("an array", says(200, json!([ok]))),
-        ("null", says(200, json!(null))),
+        ("success missing", replies(200, json!({ "transaction": TRANSACTION }))),
+        ("success as text", replies(200, json!({ "success": "true", "transaction": TRANSACTION }))),
+        ("success without a transaction", replies(200, json!({ "success": true }))),
+        ("success with an empty transaction", replies(200, json!({ "success": true, "transaction": "" }))),
+        ("success with an endless transaction", replies(200, json!({ "success": true, "transaction": "0".repeat(1_000) }))),
+        ("an array", replies(200, json!([ok]))),
+        ("null", replies(200, json!(null))),
         ("too large", Says::Text(200, format!("{ok}{}", " ".repeat((256 << 10) + 1 - ok.to_string().len())))),
-        ("pending", says(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION }))),
+        ("pending", replies(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION }))),
         ("unexpected", refuses("unexpected_settle_error")),
         ("unexpected, as x402-rs says it", refuses("unexpected_error")),
         ("failed while sending", refuses("invalid_exact_evm_transaction_failed")),
         ("a message for a code", refuses("Timed out while waiting for transaction with hash 0x11 to be confirmed.")),
-        ("no reason", says(200, json!({ "success": false }))),
+        ("no reason", replies(200, json!({ "success": false }))),
         (
             "a transaction that it sent",
-            says(200, json!({ "success": false, "errorReason": "invalid_payload", "transaction": TRANSACTION })),
+            replies(200, json!({ "success": false, "errorReason": "invalid_payload", "transaction": TRANSACTION })),
         ),
         ("a used nonce", refuses("invalid_exact_evm_nonce_already_used")),
-        ("success with what is no hash", says(200, json!({ "success": true, "transaction": "not a hash at all <script>" }))),
-        ("success with a short hash", says(200, json!({ "success": true, "transaction": &TRANSACTION[..64] }))),
+        ("success with what is no hash", replies(200, json!({ "success": true, "transaction": "not a hash at all <script>" }))),
+        ("success with a short hash", replies(200, json!({ "success": true, "transaction": &TRANSACTION[..64] }))),
         ("an error of its node", refuses("rpc_error")),
         ("a failure of its node", refuses("settle_exact_node_failure")),
         ("a failure on the chain", refuses("settle_exact_failed_onchain")),
         ("no confirmation in time", refuses("settle_exact_svm_transaction_confirmation_timed_out")),
         ("a code that nobody knows", refuses("a_code_of_its_own")),
         ("an unknown error", refuses("unknown_error")),
-        ("a rate limit", says(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" }))),
-        ("a time-out", says(408, json!({ "success": false, "errorReason": "insufficient_fundz", "transaction": "" }))),
-        ("a lost transaction", says(404, json!({ "success": false, "errorReason": "transaction_not_found", "transaction": "" }))),
-        ("a 403 that names no credentials", says(403, json!({ "success": false, "errorReason": "policy_violation", "transaction": "" }))),
-        ("a gateway's 504 in JSON", says(504, json!({ "message": "Endpoint request timed out" }))),
+        ("a rate limit", replies(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" }))),
+        ("a time-out", replies(408, json!({ "success": false, "errorReason": "insufficient_fundz", "transaction": "" }))),
+        ("a lost transaction", replies(404, json!({ "success": false, "errorReason": "transaction_not_found", "transaction": "" }))),
+        (
+            "a 403 that names no credentials",
+            replies(403, json!({ "success": false, "errorReason": "policy_violation", "transaction": "" })),
+        ),
+        ("a gateway's 504 in JSON", replies(504, json!({ "message": "Endpoint request timed out" }))),
         ("silence", Says::Silence),
     ];
-    for (name, says) in unclear {
-        let outcome = settle(says).await;
+    for (name, text) in unclear {
+        let outcome = settle(text).await;
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{name}: {outcome:?}");
     }
 }
@@ -165,7 +173,7 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
         let outcome = settle(refuses(reason)).await;
         assert!(matches!(&outcome, SettleOutcome::Refused { reason: code, .. } if code == reason), "{outcome:?}");
         // x402-rs sends it with status 400.
-        let outcome = settle(says(400, json!({ "success": false, "errorReason": reason, "transaction": "" }))).await;
+        let outcome = settle(replies(400, json!({ "success": false, "errorReason": reason, "transaction": "" }))).await;
         assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
     }
 }
@@ -174,17 +182,17 @@ async fn a_clear_yes_settles_and_a_clear_no_refuses() {
 /// the host.
 #[tokio::test]
 async fn where_there_is_no_connection_nothing_was_sent() {
-    let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &begun()).await;
+    let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
-    let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &begun()).await;
+    let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "what was sent before is another matter: {outcome:?}");
 }
 
 fn patient(server: &Server) -> HttpFacilitator {
-    facilitator(server, None).with_patience(Patience {
+    facilitator(server, None).with_timeout(FacilitatorTimeouts {
         settle: Duration::from_secs(60),
         again: Duration::from_secs(60),
-        ..Patience::default()
+        ..FacilitatorTimeouts::default()
     })
 }
 
@@ -193,33 +201,33 @@ async fn a_failure_that_may_pass_is_asked_again_with_the_identical_payload() {
     let passing = [
         refuses("invalid_exact_evm_transaction_failed"),
         refuses("Nonce provided for the transaction is lower than the current nonce of the account."),
-        says(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION })),
-        says(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" })),
+        replies(200, json!({ "success": false, "errorReason": "settlement_pending", "transaction": TRANSACTION })),
+        replies(429, json!({ "success": false, "errorReason": "rate_limited", "transaction": "" })),
         Says::Text(502, "<html>".to_owned()),
         settled(),
     ];
-    let (server, began) = (Server::saying(passing).await, std::time::Instant::now());
-    let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
+    let (server, started) = (Server::saying(passing).await, std::time::Instant::now());
+    let outcome = patient(&server).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
-    assert!(began.elapsed() >= Duration::from_secs(1), "it is not asked at every moment");
-    let asked = server.asked.lock().unwrap();
-    assert!(asked.len() == 6 && asked.iter().all(|question| *question == asked[0]), "{asked:?}");
+    assert!(started.elapsed() >= Duration::from_secs(1), "it is not asked at every moment");
+    let request = server.requested.lock().unwrap();
+    assert!(request.len() == 6 && request.iter().all(|question| *question == request[0]), "{request:?}");
 }
 
 /// A facilitator with one signer, which gives two concurrent transactions the same nonce.
 #[tokio::test]
 async fn settlements_that_fail_because_they_come_together_are_sent_one_after_another() {
-    let asked = Arc::new(Mutex::new((0, 0)));
+    let request = Arc::new(Mutex::new((0, 0)));
     let router = Router::new().fallback({
-        let asked = Arc::clone(&asked);
+        let request = Arc::clone(&request);
         move || async move {
             let alone = {
-                let (count, sending) = &mut *asked.lock().unwrap();
+                let (count, sending) = &mut *request.lock().unwrap();
                 (*count, *sending) = (*count + 1, *sending + 1);
                 *sending == 1
             };
             tokio::time::sleep(Duration::from_millis(20)).await;
-            asked.lock().unwrap().1 -= 1;
+            request.lock().unwrap().1 -= 1;
             Json(match alone {
                 true => json!({ "success": true, "transaction": TRANSACTION }),
                 false => json!({ "success": false, "errorReason": "nonce too low", "transaction": "" }),
@@ -230,24 +238,27 @@ async fn settlements_that_fail_because_they_come_together_are_sent_one_after_ano
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
     let again = Duration::from_secs(60);
-    let facilitator = at(&url, None).with_patience(Patience { settle: again, again, ..Patience::default() });
-    let (payments, begun): (Vec<_>, _) = ((1..=16).map(|nonce| Payer::new(1).payment(nonce)).collect(), begun());
-    let outcomes = futures_util::future::join_all(payments.iter().map(|payment| facilitator.settle(payment, &begun))).await;
+    let facilitator = at(&url, None).with_timeout(FacilitatorTimeouts { settle: again, again, ..FacilitatorTimeouts::default() });
+    let (payments, started): (Vec<_>, _) = ((1..=16).map(|nonce| Payer::new(1).payment(nonce)).collect(), started_settlement());
+    let outcomes = futures_util::future::join_all(payments.iter().map(|payment| facilitator.settle(payment, &started))).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, SettleOutcome::Settled(_))), "{outcomes:?}");
-    let (count, _) = *asked.lock().unwrap();
+    let (count, _) = *request.lock().unwrap();
 
     assert!(count <= 3 * 16, "{count} questions for 16 settlements");
 }
 
 #[tokio::test]
 async fn what_asking_again_cannot_change_is_not_asked_again() {
-    let not_served = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
+    let not_served = replies(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
     for last in [refuses("insufficient_funds"), refuses("invalid_exact_evm_nonce_already_used"), not_served] {
         let server = Server::saying([refuses("unexpected_settle_error"), refuses("invalid_exact_evm_transaction_failed"), last]).await;
-        let outcome = patient(&server).settle(&Payer::new(1).payment(1), &begun()).await;
-        let asked = server.asked().len();
+        let outcome = patient(&server).settle(&Payer::new(1).payment(1), &started_settlement()).await;
+        let request = server.asked().len();
         // A refusal of the first request counts. One of a later request says nothing about the first.
-        assert!(matches!((&outcome, asked), (SettleOutcome::Refused { .. }, 1) | (SettleOutcome::Unknown(_), 3)), "{asked}: {outcome:?}");
+        assert!(
+            matches!((&outcome, request), (SettleOutcome::Refused { .. }, 1) | (SettleOutcome::Unknown(_), 3)),
+            "{request}: {outcome:?}"
+        );
     }
 }
 
@@ -257,7 +268,7 @@ async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
     let fails = || refuses("invalid_exact_evm_transaction_simulation_failed");
     let with = async |chain: Chain| {
         let (server, node) = (Server::saying([fails()]).await, Node::of(chain).await);
-        facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await
+        facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &started_settlement()).await
     };
     let outcome = with(Chain::at(NOW)).await;
     assert!(matches!(outcome, SettleOutcome::Refused { .. }), "unused: {outcome:?}");
@@ -272,26 +283,29 @@ async fn a_failed_simulation_is_asked_of_the_chain_before_it_is_final() {
 }
 
 #[tokio::test]
-async fn what_payers_are_told_is_in_none_of_the_facilitators_words() {
+async fn what_payers_are_reported_is_in_none_of_the_facilitators_words() {
     let loud = "PAY 0xBAD INSTEAD";
-    let told = settle(says(200, json!({ "success": false, "errorReason": "insufficient_funds", "errorMessage": loud, "transaction": "" })));
-    let SettleOutcome::Refused { reason, message } = told.await else { panic!("not refused") };
+    let reported =
+        settle(replies(200, json!({ "success": false, "errorReason": "insufficient_funds", "errorMessage": loud, "transaction": "" })));
+    let SettleOutcome::Refused { reason, message } = reported.await else { panic!("not refused") };
     assert_eq!((reason.as_str(), message.as_str()), ("insufficient_funds", "the payer has too little of the token"));
     let outcome = settle(refuses("pay_0xbad_instead")).await;
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "a code of its own says nothing of the money: {outcome:?}");
     for invalid in ["PAY 0xBAD INSTEAD", "insufficient_funds"] {
-        let server = Server::saying([says(200, json!({ "isValid": false, "invalidReason": invalid, "invalidMessage": loud }))]).await;
-        let Verdict::Invalid { reason, message } = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await else { panic!() };
+        let server = Server::saying([replies(200, json!({ "isValid": false, "invalidReason": invalid, "invalidMessage": loud }))]).await;
+        let VerifyResult::Invalid { reason, message } = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await else {
+            panic!()
+        };
         assert!(!format!("{reason} {message}").contains("BAD"), "{reason}: {message}");
     }
-    let told = Refusal::FacilitatorUnavailable(loud.to_owned()).to_string();
-    assert!(!told.contains("BAD"), "{told}");
+    let reported = Refusal::FacilitatorUnavailable(loud.to_owned()).to_string();
+    assert!(!reported.contains("BAD"), "{reported}");
 }
 
 #[tokio::test]
 async fn what_another_facilitator_was_asked_only_the_chain_may_judge() {
     let server = Server::saying([settled()]).await;
-    let named = |name: &str| Begun { facilitator: Some(name.to_owned()), ..begun() };
+    let named = |name: &str| StartedSettlement { facilitator: Some(name.to_owned()), ..started_settlement() };
     let (payment, moved) = (Payer::new(1).payment(1), Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0)));
     let outcome = facilitator(&server, None).look_up(&payment, &named("http https://elsewhere.example")).await;
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
@@ -310,7 +324,7 @@ async fn credentials_are_sent_and_what_names_a_facilitator_has_none() {
     let access = FacilitatorAccess { headers: vec!["X-Api-Key: hush".to_owned()], cdp_key: None };
     let url = format!("{}/v2/?key=hush", server.url.replace("http://", "http://me:hush@"));
     let facilitator = HttpFacilitator::new(&url, &access, None, Clock::fixed(NOW)).unwrap();
-    assert!(matches!(facilitator.settle(&Payer::new(1).payment(1), &begun()).await, SettleOutcome::Settled(_)));
+    assert!(matches!(facilitator.settle(&Payer::new(1).payment(1), &started_settlement()).await, SettleOutcome::Settled(_)));
     assert_eq!(server.headers.lock().unwrap()[0]["x-api-key"], "hush");
     assert_eq!(server.asked(), ["/v2/settle"]);
     assert_eq!(facilitator.identity(), format!("http {}/v2", server.url));
@@ -320,8 +334,8 @@ async fn credentials_are_sent_and_what_names_a_facilitator_has_none() {
 #[tokio::test]
 async fn only_the_simulated_facilitator_moves_play_money() {
     let real = at("http://127.0.0.1:1", None);
-    let bench = Bench::new().await;
-    let played = &bench.facilitator.inner;
+    let fixture = Fixture::new().await;
+    let played = &fixture.facilitator.inner;
     assert_eq!(((real.name(), real.simulated()), (played.name(), played.simulated())), (("http", false), ("simulated", true)));
 }
 
@@ -334,48 +348,49 @@ async fn an_answer_of_256_kib_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_refusal_that_may_have_moved_money_says_what_it_was() {
-    let SettleOutcome::Unknown(why) = settle(refuses("unexpected_settle_error")).await else { panic!("not unknown") };
-    assert!(why.contains("unexpected_settle_error"), "{why}");
+    let SettleOutcome::Unknown(reason) = settle(refuses("unexpected_settle_error")).await else { panic!("not unknown") };
+    assert!(reason.contains("unexpected_settle_error"), "{reason}");
 }
 
 #[tokio::test]
 async fn what_is_sent_is_what_the_client_sent() {
-    let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
+    let server = Server::saying([replies(200, json!({ "isValid": true }))]).await;
     let mut payload = Payer::new(1).payload(&Payer::new(1).authorization(1));
     payload["accepted"]["extra"]["more"] = json!({ "kept": [1, 2.5, null] });
     let payment = decode(&payload).unwrap();
-    assert_eq!(facilitator(&server, None).verify(&payment).await, Verdict::Valid);
-    let asked = server.asked.lock().unwrap();
-    assert_eq!(asked[0].0, "/verify");
-    assert_eq!(asked[0].1["paymentPayload"], payload);
-    assert_eq!(asked[0].1["paymentRequirements"], requirements());
-    assert_eq!(asked[0].1["x402Version"], 2);
+    assert_eq!(facilitator(&server, None).verify(&payment).await, VerifyResult::Valid);
+    let request = server.requested.lock().unwrap();
+    assert_eq!(request[0].0, "/verify");
+    assert_eq!(request[0].1["paymentPayload"], payload);
+    assert_eq!(request[0].1["paymentRequirements"], requirements());
+    assert_eq!(request[0].1["x402Version"], 2);
 }
 
 #[tokio::test]
 async fn verification_fails_closed() {
-    async fn verdict(says: Says) -> Verdict {
-        let server = Server::saying([says]).await;
+    async fn verdict(text: Says) -> VerifyResult {
+        let server = Server::saying([text]).await;
         facilitator(&server, None).verify(&Payer::new(1).payment(1)).await
     }
     for status in [200, 400, 500] {
-        let refused = verdict(says(status, json!({ "isValid": false, "invalidReason": "insufficient_funds" }))).await;
-        assert!(matches!(&refused, Verdict::Invalid { reason, .. } if reason == "insufficient_funds"), "{status}: {refused:?}");
+        let refused = verdict(replies(status, json!({ "isValid": false, "invalidReason": "insufficient_funds" }))).await;
+        assert!(matches!(&refused, VerifyResult::Invalid { reason, .. } if reason == "insufficient_funds"), "{status}: {refused:?}");
     }
     for unclear in [
-        says(500, json!({ "isValid": true })),
-        says(404, json!({ "isValid": true })),
-        says(200, json!({ "isValid": "true" })),
-        says(200, json!({})),
-        says(200, json!([])),
+        replies(500, json!({ "isValid": true })),
+        replies(404, json!({ "isValid": true })),
+        replies(200, json!({ "isValid": "true" })),
+        replies(200, json!({})),
+        replies(200, json!([])),
         Says::Text(200, String::new()),
         Says::Text(502, "<html>".to_owned()),
         Says::Silence,
     ] {
         let verdict = verdict(unclear).await;
-        assert!(matches!(verdict, Verdict::Unavailable(_)), "{verdict:?}");
+        assert!(matches!(verdict, VerifyResult::Unavailable(_)), "{verdict:?}");
     }
-    let Verdict::Invalid { reason, .. } = verdict(says(200, json!({ "isValid": false, "invalidReason": "x".repeat(100_000) }))).await
+    let VerifyResult::Invalid { reason, .. } =
+        verdict(replies(200, json!({ "isValid": false, "invalidReason": "x".repeat(100_000) }))).await
     else {
         panic!("not invalid")
     };
@@ -393,13 +408,13 @@ async fn what_a_facilitator_has_against_the_host_is_not_held_against_the_payer()
         (200, "unsupported_scheme"),
         (200, "unexpected_verify_error"),
     ] {
-        let server = Server::saying([says(status, json!({ "isValid": false, "invalidReason": reason }))]).await;
+        let server = Server::saying([replies(status, json!({ "isValid": false, "invalidReason": reason }))]).await;
         let verdict = facilitator(&server, None).verify(&Payer::new(1).payment(1)).await;
-        assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains(reason)), "{status} {reason}: {verdict:?}");
+        assert!(matches!(&verdict, VerifyResult::Unavailable(cause) if cause.contains(reason)), "{status} {reason}: {verdict:?}");
     }
     for (status, reason) in [(401, "unauthorized"), (200, "invalid_network")] {
-        let told = says(status, json!({ "success": false, "errorReason": reason, "transaction": "" }));
-        let outcome = settle(told).await;
+        let reported = replies(status, json!({ "success": false, "errorReason": reason, "transaction": "" }));
+        let outcome = settle(reported).await;
         assert!(matches!(&outcome, SettleOutcome::Refused { reason, .. } if reason == NOT_SERVED), "nothing was taken: {outcome:?}");
     }
 }
@@ -410,7 +425,7 @@ async fn the_chain_has_the_last_word_on_a_used_nonce() {
         [refuses("invalid_exact_evm_nonce_already_used"), Says::Silence, Says::Text(502, "<html>".to_owned()), refuses("oh no!")]
     {
         let (server, node) = (Server::saying([doubtful]).await, Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await);
-        let outcome = facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await;
+        let outcome = facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &started_settlement()).await;
         assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
     }
 }
@@ -421,63 +436,77 @@ async fn the_chain_has_the_last_word_on_a_used_nonce() {
 async fn a_no_to_a_repeated_question_is_not_the_end() {
     for reason in ["invalid_exact_evm_insufficient_balance", "invalid_exact_evm_payload_authorization_valid_before"] {
         let server = Server::saying([refuses(reason)]).await;
-        let outcome = facilitator(&server, None).resolve(&Payer::new(1).payment(1), &begun()).await;
+        let outcome = facilitator(&server, None).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
     let server = Server::saying([refuses("insufficient_funds")]).await;
     let node = Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
-    let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1), &begun()).await;
+    let outcome = facilitator(&server, Some(&node)).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
     assert!(server.asked().is_empty(), "the chain knew");
 }
 
 #[tokio::test]
 async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
-    let silent = [says(200, json!({ "isValid": true })), Says::Silence, refuses("settlement_pending"), settled()];
-    let (server, bench) = (Server::saying(silent).await, Bench::new().await);
-    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, None)), Replica::new(Arc::clone(&bench.store)));
-    let gate =
-        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let silent = [replies(200, json!({ "isValid": true })), Says::Silence, refuses("settlement_pending"), settled()];
+    let (server, fixture) = (Server::saying(silent).await, Fixture::new().await);
+    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
+    let (facilitator, replica) = (Arc::new(facilitator(&server, None)), Replica::new(Arc::clone(&fixture.store)));
+    let payments = Payments::new(
+        Arc::clone(&fixture.store),
+        facilitator,
+        fixture.clock.clone(),
+        config(),
+        finisher,
+        replica,
+        Arc::clone(&fixture.objects),
+    );
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
-    assert!(matches!(gate.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
-    assert!(matches!(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::InFlight(_))));
-    gate.recover().await.unwrap();
-    gate.tick().await.unwrap();
-    assert_eq!(bench.state(&id).await, Some(State::Settling), "pending is not settled");
-    assert!(bench.receipts().await.is_empty());
-    gate.recover().await.unwrap();
-    gate.tick().await.unwrap();
-    assert_eq!(bench.state(&id).await, Some(State::Settled));
-    assert_eq!(stored(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
-    let receipts = bench.receipts().await;
+    assert!(matches!(payments.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
+    assert!(matches!(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await, Ok(Admit::InFlight(_))));
+    payments.recover().await.unwrap();
+    payments.tick().await.unwrap();
+    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settling), "pending is not settled");
+    assert!(fixture.receipts().await.is_empty());
+    payments.recover().await.unwrap();
+    payments.tick().await.unwrap();
+    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+    assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
+    let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref(), receipts[0].simulated), (1, Some(TRANSACTION), false));
     assert_eq!(server.asked(), ["/verify", "/settle", "/settle", "/settle"]);
-    let asked = server.asked.lock().unwrap();
-    assert!(asked[2].1 == asked[1].1 && asked[3].1 == asked[1].1, "the identical payload");
+    let request = server.requested.lock().unwrap();
+    assert!(request[2].1 == request[1].1 && request[3].1 == request[1].1, "the identical payload");
 }
 
 /// A facilitator that does not check the nonce accepts the payment, and the chain then reports the transfer of the day
 /// before.
 #[tokio::test]
 async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was() {
-    let valid = || says(200, json!({ "isValid": true }));
+    let valid = || replies(200, json!({ "isValid": true }));
     let server = Server::saying([valid(), settled(), valid(), refuses("invalid_exact_evm_transaction_failed")]).await;
     let node = Node::of(Chain::at(Timestamp(NOW.0 + 86_401_000)).spending(99_990, paid(PAY_TO, PRICE.0))).await;
-    let bench = Bench::new().await;
-    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&bench.store)));
-    let gate =
-        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
+    let fixture = Fixture::new().await;
+    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
+    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&fixture.store)));
+    let payments = Payments::new(
+        Arc::clone(&fixture.store),
+        facilitator,
+        fixture.clock.clone(),
+        config(),
+        finisher,
+        replica,
+        Arc::clone(&fixture.objects),
+    );
     let payer = Payer::new(1);
-    let first = run(gate.admit(&terms(), payer.pays(1), REQUEST).await);
-    gate.settle(first, answer(ANSWER), &draft()).await.unwrap();
-    bench.clock.set(NOW.plus_millis(24 * 3_600_000 + 1));
-    gate.tick().await.unwrap();
+    let first = run(payments.admit(&terms(), payer.pays(1), REQUEST).await);
+    payments.settle(first, answer(ANSWER), &draft()).await.unwrap();
+    fixture.clock.set(NOW.plus_millis(24 * 3_600_000 + 1));
+    payments.tick().await.unwrap();
     let again = offer(&payer.payload(&payer.valid_for(1, 25 * 3_600_000)));
-    assert!(gate.admit(&terms(), again, REQUEST).await.is_err());
-    assert_eq!(bench.receipts().await.len(), 1);
+    assert!(payments.admit(&terms(), again, REQUEST).await.is_err());
+    assert_eq!(fixture.receipts().await.len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Replicas of one store: each leaves the payments of live replicas alone, and takes over those of stopped ones.
 
-use tollhouse_replica::Followed;
-use tollhouse_store::{Change, Sum};
+use tollhouse_replica::FollowedState;
+use tollhouse_store::{CommittedChange, Sum};
 
 use super::{
     upfront::{closing, delivery, pays, upfront},
@@ -15,8 +15,8 @@ pub(super) const LEASE_MS: u64 = 3_000;
 struct Nothing;
 
 #[async_trait]
-impl Followed for Nothing {
-    async fn heed(&self, _: &[Change]) -> Result<(), StoreError> {
+impl FollowedState for Nothing {
+    async fn apply(&self, _: &[CommittedChange]) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -25,13 +25,13 @@ impl Followed for Nothing {
     }
 }
 
-impl Bench {
+impl Fixture {
     /// Returns a replica of this store that has its lease.
     async fn replica_of(store: Arc<dyn Store>, clock: Clock) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let bench = Self::assemble(config(), store, clock, Arc::new(Signer::open(folder.path()).unwrap()), folder);
-        bench.renew().await;
-        bench
+        let fixture = Self::assemble(config(), store, clock, Arc::new(ReceiptSigner::open(folder.path()).unwrap()), folder);
+        fixture.renew().await;
+        fixture
     }
 
     /// Returns another replica of the same store.
@@ -48,18 +48,18 @@ impl Bench {
 }
 
 /// Moves the clock to `millis` after the start, while these replicas renew their leases.
-async fn pass(millis: u64, living: &[&Bench]) {
+async fn pass(millis: u64, living: &[&Fixture]) {
     for step in [millis / 3, millis * 2 / 3, millis] {
         living[0].clock.set(NOW.plus_millis(step));
-        for bench in living {
-            bench.renew().await;
+        for fixture in living {
+            fixture.renew().await;
         }
     }
 }
 
-async fn two() -> (Bench, Bench) {
+async fn two() -> (Fixture, Fixture) {
     let clock = Clock::fixed(NOW);
-    let one = Bench::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
+    let one = Fixture::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
     one.fund().await;
     let other = one.another().await;
     (one, other)
@@ -78,9 +78,9 @@ async fn a_replica_that_starts_leaves_the_calls_of_others_alone() {
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     let other = one.another().await;
-    other.gate.recover().await.unwrap();
-    other.gate.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(State::Reserved));
+    other.payments.recover().await.unwrap();
+    other.payments.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved));
     assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "one run");
     one.settle(admission).await.unwrap();
     assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
@@ -91,11 +91,11 @@ async fn a_reservation_of_a_dead_replica_is_released_by_the_others_once_its_leas
     let (one, other) = two().await;
     let id = dies(one.run(Payer::new(1).pays(1)).await);
     pass(LEASE_MS - 1, &[&other]).await;
-    other.gate.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(State::Reserved), "it may be running");
+    other.payments.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved), "it may be running");
     other.clock.set(NOW.plus_millis(LEASE_MS));
-    other.gate.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(State::Released));
+    other.payments.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(PaymentPhase::Released));
     other.buy(Payer::new(1).pays(1)).await;
     assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
 }
@@ -103,43 +103,43 @@ async fn a_reservation_of_a_dead_replica_is_released_by_the_others_once_its_leas
 #[tokio::test]
 async fn a_settlement_of_a_dead_replica_is_ended_by_another_once_its_lease_is_over() {
     let (one, other) = two().await;
-    one.facilitator.feel(Mood::SettlesInSilence);
+    one.facilitator.feel(FacilitatorMood::SettlesInSilence);
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     assert!(tokio::time::timeout(Duration::from_millis(50), one.settle(admission)).await.is_err());
-    other.gate.recover().await.unwrap();
+    other.payments.recover().await.unwrap();
     pass(LEASE_MS - 1, &[&other]).await;
-    other.gate.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settling), 0), "it may still be at it");
+    other.payments.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settling), 0), "it may still be at it");
     other.clock.set(NOW.plus_millis(LEASE_MS));
-    other.gate.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settled), 0));
+    other.payments.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settled), 0));
     assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
 }
 
 #[tokio::test]
-async fn one_replica_asks_about_what_a_dead_one_left_and_whoever_comes_back_leaves_it_to_that_one() {
+async fn one_replica_takes_over_the_settlements_of_a_dead_one() {
     let (one, other) = two().await;
     let third = one.another().await;
-    one.facilitator.feel(Mood::SettlesUnsure);
+    one.facilitator.feel(FacilitatorMood::SettlesUnsure);
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     one.settle(admission).await.unwrap_err();
     pass(LEASE_MS, &[&other, &third]).await;
-    other.facilitator.feel(Mood::Unsure);
-    other.gate.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settling), 1), "taken up");
+    other.facilitator.feel(FacilitatorMood::Unsure);
+    other.payments.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.payments.open_intents()), (Some(PaymentPhase::Settling), 1), "taken up");
     // Both would find it settled. But they do not look it up, because it belongs to another one.
-    for bench in [&third, &one] {
-        bench.renew().await;
-        bench.facilitator.feel(Mood::Honest);
-        bench.gate.tick().await.unwrap();
-        assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 0));
+    for fixture in [&third, &one] {
+        fixture.renew().await;
+        fixture.facilitator.feel(FacilitatorMood::Honest);
+        fixture.payments.tick().await.unwrap();
+        assert_eq!((fixture.state(&id).await, fixture.payments.open_intents()), (Some(PaymentPhase::Settling), 0));
     }
-    other.facilitator.feel(Mood::Honest);
-    other.gate.recover().await.unwrap();
-    other.gate.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
+    other.facilitator.feel(FacilitatorMood::Honest);
+    other.payments.recover().await.unwrap();
+    other.payments.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
     let (one, other) = two().await;
     let late = one.run(Payer::new(1).pays(1)).await;
     pass(LEASE_MS, &[&other]).await;
-    other.gate.tick().await.unwrap();
+    other.payments.tick().await.unwrap();
     let again = other.run(Payer::new(1).pays(1)).await;
     one.settle(late).await.unwrap_err();
     assert_eq!(one.earned().await, 0);
@@ -161,41 +161,41 @@ async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
 async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     let clock = Clock::fixed(NOW);
     let inner = Arc::new(MemoryStore::shared(clock.clone()));
-    let other = Bench::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
+    let other = Fixture::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
     other.fund().await;
     // After the lease, the reservation and the intent.
     let stopped = Interrupted::before_commit(4, inner);
-    let one = Bench::replica_of(Arc::clone(&stopped) as _, clock).await;
+    let one = Fixture::replica_of(Arc::clone(&stopped) as _, clock).await;
     let other = Arc::new(other);
     let taken = Arc::clone(&other);
     stopped.by(async move {
         pass(LEASE_MS, &[&taken]).await;
-        taken.facilitator.feel(Mood::SettlesUnsure);
-        taken.gate.tick().await.unwrap();
+        taken.facilitator.feel(FacilitatorMood::SettlesUnsure);
+        taken.payments.tick().await.unwrap();
         assert_eq!(taken.earned().await, PRICE.0);
     });
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
-    assert_eq!(one.state(&id).await, Some(State::Settling));
-    other.facilitator.feel(Mood::Honest);
-    other.gate.recover().await.unwrap();
-    other.gate.tick().await.unwrap();
-    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
+    assert_eq!(one.state(&id).await, Some(PaymentPhase::Settling));
+    other.facilitator.feel(FacilitatorMood::Honest);
+    other.payments.recover().await.unwrap();
+    other.payments.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
 }
 
 /// Returns two hosts that have found each other to be of the newest version.
-pub(super) async fn two_of_the_newest_version() -> (Bench, Bench) {
+pub(super) async fn two_of_the_newest_version() -> (Fixture, Fixture) {
     let (one, other) = two().await;
     pass(LEASE_MS, &[&one, &other]).await;
-    for bench in [&one, &other] {
-        assert!(bench.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
+    for fixture in [&one, &other] {
+        assert!(fixture.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
     }
     (one, other)
 }
 
 /// Returns two hosts that share held balances, and a payer who can afford this many calls.
-async fn holding(calls: u64) -> (Bench, Bench, Payer) {
+async fn holding(calls: u64) -> (Fixture, Fixture, Payer) {
     let (one, other) = two_of_the_newest_version().await;
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
@@ -203,7 +203,7 @@ async fn holding(calls: u64) -> (Bench, Bench, Payer) {
 }
 
 fn is_beyond_the_balance(admit: Result<Admit, Refusal>) -> bool {
-    matches!(admit, Err(Refusal::Slowed(Slowed { bound: Bound::Balance, .. })))
+    matches!(admit, Err(Refusal::Slowed(RunLimitReached { bound: RunLimit::Balance, .. })))
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     assert!(is_beyond_the_balance(one.admit(payer.pays(3)).await));
     other.settle(second).await.unwrap();
     assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
-    one.gate.forget().await.unwrap();
+    one.payments.forget().await.unwrap();
     let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
     assert_eq!(held, 0, "nothing is kept of who has nothing under way");
 }
@@ -226,9 +226,9 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
 #[tokio::test]
 async fn hosts_that_have_just_started_share_held_balances() {
     let (one, other) = two().await;
-    for bench in [&one, &other] {
+    for fixture in [&one, &other] {
         // As at the start of a host.
-        bench.replica.write_what_all_read().await.unwrap();
+        fixture.replica.write_what_all_read().await.unwrap();
     }
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), PRICE).await.unwrap();
@@ -244,11 +244,11 @@ async fn held_balance_is_released_once_a_payment_before_the_run_is_settled() {
         let rows = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/"));
         rows.map(|(_, sum)| Sum::of_bytes(&sum).unwrap().0).sum::<i128>()
     };
-    let admission = run(one.gate.admit(&upfront(), pays(9, 1), REQUEST).await);
+    let admission = run(one.payments.admit(&upfront(), pays(9, 1), REQUEST).await);
     assert_eq!(held().await, i128::from(PRICE.0), "as long as it is not settled");
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await));
-    let owed = one.gate.settle_before(admission, &closing()).await.unwrap();
-    assert_eq!((held().await, one.state(owed.payment()).await), (0, Some(State::Owed)));
+    let owed = one.payments.settle_before(admission, &closing()).await.unwrap();
+    assert_eq!((held().await, one.state(owed.payment()).await), (0, Some(PaymentPhase::Owed)));
     owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap();
     assert_eq!((held().await, one.earned().await), (0, PRICE.0));
 }
@@ -262,21 +262,21 @@ async fn balance_that_a_dead_replica_held_is_free_once_another_has_released_its_
         other.clock.set(NOW.plus_millis(LEASE_MS + step * LEASE_MS / 2));
         other.renew().await;
     }
-    other.gate.tick().await.unwrap();
+    other.payments.tick().await.unwrap();
     drop(other.run(payer.pays(2)).await);
 }
 
 #[tokio::test]
 async fn balance_of_an_open_settlement_is_held_at_every_host_until_its_nonce_is_spent() {
     let (one, other, payer) = holding(2).await;
-    one.facilitator.feel(Mood::SettlesUnsure);
+    one.facilitator.feel(FacilitatorMood::SettlesUnsure);
     let admission = one.run(payer.pays(1)).await;
     one.settle(admission).await.unwrap_err();
-    one.facilitator.feel(Mood::Unsure);
+    one.facilitator.feel(FacilitatorMood::Unsure);
     assert!(is_beyond_the_balance(other.admit(payer.pays(2)).await), "half is gone, and the other half is held");
     one.facilitator.spent.store(true, Ordering::SeqCst);
-    one.gate.recover().await.unwrap();
-    one.gate.tick().await.unwrap();
+    one.payments.recover().await.unwrap();
+    one.payments.tick().await.unwrap();
     drop(other.run(payer.pays(2)).await);
 }
 
@@ -287,10 +287,10 @@ async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
     let id = admission.id().clone();
     // The store was unavailable to all.
     other.clock.set(NOW.plus_millis(2 * LEASE_MS));
-    other.gate.tick().await.unwrap();
+    other.payments.tick().await.unwrap();
     other.renew().await;
-    other.gate.tick().await.unwrap();
-    assert_eq!(other.state(&id).await, Some(State::Reserved));
+    other.payments.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(PaymentPhase::Reserved));
     one.renew().await;
     one.settle(admission).await.unwrap();
     assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
@@ -299,16 +299,16 @@ async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
 #[tokio::test]
 async fn a_fenced_replica_asks_nobody_for_money() {
     let clock = Clock::fixed(NOW);
-    let one = Bench::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
+    let one = Fixture::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
     one.fund().await;
     let admission = one.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(2)).await;
     assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
-    assert_eq!((one.state(&id).await, one.earned().await), (Some(State::Settling), 0));
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settling), 0));
     one.renew().await;
-    one.gate.recover().await.unwrap();
-    one.gate.tick().await.unwrap();
-    assert_eq!((one.state(&id).await, one.earned().await), (Some(State::Settled), PRICE.0));
+    one.payments.recover().await.unwrap();
+    one.payments.tick().await.unwrap();
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
 }

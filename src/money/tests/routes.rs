@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tollhouse_tool::MicroUsd;
 
-use crate::{Due, RemoteRoutes, RouteError, RouteProvider as _, Start, TableRoutes};
+use crate::{AmountDue, RemoteRoutes, RouteError, RouteProvider as _, RouteStart, TableRoutes};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const WALLET: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -30,35 +30,35 @@ fn offer() -> Value {
     })
 }
 
-fn start(asset: &str, address: Option<&str>) -> Start {
-    Start { network: Some("ethereum".to_owned()), asset: Some(asset.to_owned()), address: address.map(str::to_owned) }
+fn start(asset: &str, address: Option<&str>) -> RouteStart {
+    RouteStart { network: Some("ethereum".to_owned()), asset: Some(asset.to_owned()), address: address.map(str::to_owned) }
 }
 
-fn due() -> Due {
-    Due::of("eip155:8453", USDC, 2_000_000).unwrap()
+fn due() -> AmountDue {
+    AmountDue::of("eip155:8453", USDC, 2_000_000).unwrap()
 }
 
 /// Starts an API with this answer. The second value collects the requests.
 async fn api(status: StatusCode, body: String) -> (RemoteRoutes, Arc<Mutex<Vec<String>>>) {
-    let asked = Arc::new(Mutex::new(vec![]));
-    let heard = Arc::clone(&asked);
+    let request = Arc::new(Mutex::new(vec![]));
+    let received = Arc::clone(&request);
     let answer = move |RawQuery(query): RawQuery, headers: HeaderMap| async move {
         let key = headers.get("x-lifi-api-key").map(|key| key.to_str().unwrap().to_owned()).unwrap_or_default();
-        heard.lock().unwrap().push(format!("{key} {}", query.unwrap_or_default()));
+        received.lock().unwrap().push(format!("{key} {}", query.unwrap_or_default()));
         (status, [("content-type", "application/json")], body).into_response()
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, Router::new().route("/v1/quote/toAmount", get(answer))).await });
-    (RemoteRoutes::new(&format!("http://{address}/v1"), Some("key-1")).unwrap(), asked)
+    (RemoteRoutes::new(&format!("http://{address}/v1"), Some("key-1")).unwrap(), request)
 }
 
 #[tokio::test]
-async fn an_offer_is_told_with_all_that_it_costs() {
-    let (routes, asked) = api(StatusCode::OK, offer().to_string()).await;
+async fn an_offer_is_reported_with_all_that_it_costs() {
+    let (routes, requested) = api(StatusCode::OK, offer().to_string()).await;
     let route = routes.route(&start("ETH", Some(WALLET)), &due()).await.unwrap();
     let query = format!("key-1 fromChain=1&toChain=8453&fromToken=ETH&toToken={USDC}&toAmount=2000000&fromAddress={WALLET}");
-    assert_eq!(*asked.lock().unwrap(), [query]);
+    assert_eq!(*requested.lock().unwrap(), [query]);
     assert!(!route.indicative);
     // The input, rounded up, the gas, and the fee that is not included in it.
     assert_eq!((route.estimated_cost.all_in_usd, route.estimated_cost.cost_usd), (MicroUsd(3_000_001), MicroUsd(1_000_001)));
@@ -72,7 +72,7 @@ async fn an_offer_is_told_with_all_that_it_costs() {
 }
 
 #[tokio::test]
-async fn an_answer_that_offers_nothing_usable_is_no_route_and_its_words_are_told_to_nobody() {
+async fn an_unusable_answer_is_no_route_and_its_text_stays_private() {
     let with = |pointer: &str, value: Value| {
         let mut offer = offer();
         *offer.pointer_mut(pointer).unwrap() = value;
@@ -104,21 +104,21 @@ async fn an_answer_that_offers_nothing_usable_is_no_route_and_its_words_are_told
     for status in [StatusCode::NOT_FOUND, StatusCode::BAD_REQUEST] {
         let (routes, _) = api(status, secret.to_owned()).await;
         let refused = routes.route(&start("ETH", None), &due()).await.unwrap_err();
-        assert!(matches!(&refused, RouteError::NoRoute(said) if !said.contains("secret")), "{refused:?}");
+        assert!(matches!(&refused, RouteError::NoRoute(message) if !message.contains("secret")), "{refused:?}");
     }
     let away = RemoteRoutes::new("http://127.0.0.1:1", None).unwrap();
     assert!(matches!(away.route(&start("ETH", None), &due()).await, Err(RouteError::Unavailable(_))));
 }
 
 #[tokio::test]
-async fn another_token_on_the_same_chain_is_swapped_and_the_same_one_on_another_is_bridged() {
+async fn another_token_is_swapped_and_another_chain_is_bridged() {
     let mut swap = offer();
     swap["action"]["fromChainId"] = json!(8453);
-    let base = Start { network: Some("base".to_owned()), ..start("ETH", None) };
+    let base = RouteStart { network: Some("base".to_owned()), ..start("ETH", None) };
     for (start, offer, kind) in [(base, swap, "swap"), (start("USDC", None), offer(), "bridge")] {
-        let (routes, asked) = api(StatusCode::OK, offer.to_string()).await;
+        let (routes, request) = api(StatusCode::OK, offer.to_string()).await;
         assert_eq!(routes.route(&start, &due()).await.unwrap().route.steps[0].kind, kind);
-        assert_eq!(asked.lock().unwrap().len(), 1);
+        assert_eq!(request.lock().unwrap().len(), 1);
     }
 }
 
@@ -134,21 +134,21 @@ async fn amounts_of_up_to_36_decimals_are_read() {
 
 #[tokio::test]
 async fn nobody_is_asked_about_a_start_that_is_none_or_where_there_is_nothing_to_convert() {
-    let (routes, asked) = api(StatusCode::OK, offer().to_string()).await;
-    let pointer = async |start: Start| match routes.route(&start, &due()).await {
+    let (routes, request) = api(StatusCode::OK, offer().to_string()).await;
+    let pointer = async |start: RouteStart| match routes.route(&start, &due()).await {
         Err(RouteError::Start { pointer, .. }) => pointer,
         other => panic!("{other:?}"),
     };
-    assert_eq!(pointer(Start { network: Some("bank".to_owned()), ..start("EUR", None) }).await, "/startNetwork");
+    assert_eq!(pointer(RouteStart { network: Some("bank".to_owned()), ..start("EUR", None) }).await, "/startNetwork");
     for asset in ["", "a b", "ETH&x=1", "../..", &"A".repeat(65)] {
         assert_eq!(pointer(start(asset, None)).await, "/startAsset");
     }
     assert_eq!(pointer(start("ETH", Some("0x1"))).await, "/fromAddress");
-    for start in [Start::default(), Start { network: Some("base".to_owned()), ..start("usdc", None) }] {
+    for start in [RouteStart::default(), RouteStart { network: Some("base".to_owned()), ..start("usdc", None) }] {
         let route = routes.route(&start, &due()).await.unwrap();
         assert_eq!((route.handoff.kind, route.estimated_cost.cost_usd), ("none", MicroUsd::ZERO));
     }
     assert!(routes.asks() && !TableRoutes.asks());
-    assert!(asked.lock().unwrap().is_empty());
+    assert!(request.lock().unwrap().is_empty());
     assert!(RemoteRoutes::new("nonsense", None).is_err() && RemoteRoutes::new("https://a.test", Some("a\nb")).is_err());
 }

@@ -7,100 +7,102 @@ use super::*;
 use crate::facilitator::kind::ledger::MAX_FAUCET;
 
 /// Verifies a payment whose authorization was changed before it was signed.
-async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verdict {
+async fn verdict(fixture: &Fixture, change: impl FnOnce(&mut Authorization)) -> VerifyResult {
     let mut authorization = Payer::new(1).authorization(1);
     change(&mut authorization);
     let payment = decode(&Payer::new(1).payload(&authorization)).unwrap();
-    let verdict = bench.facilitator.verify(&payment).await;
+    let verdict = fixture.facilitator.verify(&payment).await;
     // A payment that is not valid does not settle either.
-    match (&verdict, bench.facilitator.settle(&payment, &begun()).await) {
-        (Verdict::Valid, SettleOutcome::Settled(_)) => {}
-        (Verdict::Invalid { reason, .. }, SettleOutcome::Refused { reason: again, .. }) => assert_eq!(reason, &again),
+    match (&verdict, fixture.facilitator.settle(&payment, &started_settlement()).await) {
+        (VerifyResult::Valid, SettleOutcome::Settled(_)) => {}
+        (VerifyResult::Invalid { reason, .. }, SettleOutcome::Refused { reason: again, .. }) => assert_eq!(reason, &again),
         (verdict, outcome) => panic!("{verdict:?}, but {outcome:?}"),
     }
     verdict
 }
 
-async fn reason(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> String {
-    match verdict(bench, change).await {
-        Verdict::Invalid { reason, .. } => reason,
+async fn reason(fixture: &Fixture, change: impl FnOnce(&mut Authorization)) -> String {
+    match verdict(fixture, change).await {
+        VerifyResult::Invalid { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
 async fn each_check_refuses_with_its_code() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let now = NOW.as_secs();
-    assert_eq!(reason(&bench, |a| a.to = Payer::new(2).address()).await, "invalid_exact_evm_recipient_mismatch");
+    assert_eq!(reason(&fixture, |a| a.to = Payer::new(2).address()).await, "invalid_exact_evm_recipient_mismatch");
     let too_late = "invalid_exact_evm_payload_authorization_valid_before";
-    assert_eq!(reason(&bench, |a| a.valid_before = (now + 5).to_string()).await, too_late);
-    assert_eq!(reason(&bench, |a| a.valid_before = "0".to_owned()).await, too_late);
+    assert_eq!(reason(&fixture, |a| a.valid_before = (now + 5).to_string()).await, too_late);
+    assert_eq!(reason(&fixture, |a| a.valid_before = "0".to_owned()).await, too_late);
     let too_early = "invalid_exact_evm_payload_authorization_valid_after";
-    assert_eq!(reason(&bench, |a| a.valid_after = (now + 1).to_string()).await, too_early);
+    assert_eq!(reason(&fixture, |a| a.valid_after = (now + 1).to_string()).await, too_early);
     let amount = "invalid_exact_evm_payload_authorization_value_mismatch";
-    assert_eq!(reason(&bench, |a| a.value = "9999".to_owned()).await, amount);
-    assert_eq!(reason(&bench, |a| a.value = "10001".to_owned()).await, amount);
-    assert_eq!(reason(&bench, |a| a.value = format!("{}", u128::MAX)).await, amount);
-    bench.ledger.faucet(&Payer::new(4).address(), MicroUsd(PRICE.0 - 1)).await.unwrap();
+    assert_eq!(reason(&fixture, |a| a.value = "9999".to_owned()).await, amount);
+    assert_eq!(reason(&fixture, |a| a.value = "10001".to_owned()).await, amount);
+    assert_eq!(reason(&fixture, |a| a.value = format!("{}", u128::MAX)).await, amount);
+    fixture.ledger.faucet(&Payer::new(4).address(), MicroUsd(PRICE.0 - 1)).await.unwrap();
     let poor = Payer::new(4).payment(1);
-    let verdict = bench.facilitator.verify(&poor).await;
-    assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == "invalid_exact_evm_insufficient_balance"), "{verdict:?}");
-    assert!(matches!(bench.facilitator.settle(&poor, &begun()).await, SettleOutcome::Refused { .. }));
-    assert_eq!(bench.earned().await, 0);
+    let verdict = fixture.facilitator.verify(&poor).await;
+    assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == "invalid_exact_evm_insufficient_balance"), "{verdict:?}");
+    assert!(matches!(fixture.facilitator.settle(&poor, &started_settlement()).await, SettleOutcome::Refused { .. }));
+    assert_eq!(fixture.earned().await, 0);
 }
 
 #[tokio::test]
 async fn times_count_to_the_second() {
     let now = NOW.as_secs();
-    assert_eq!(verdict(&Bench::new().await, |a| a.valid_before = (now + 6).to_string()).await, Verdict::Valid);
-    assert_eq!(verdict(&Bench::new().await, |a| a.valid_after = now.to_string()).await, Verdict::Valid);
+    assert_eq!(verdict(&Fixture::new().await, |a| a.valid_before = (now + 6).to_string()).await, VerifyResult::Valid);
+    assert_eq!(verdict(&Fixture::new().await, |a| a.valid_after = now.to_string()).await, VerifyResult::Valid);
 }
 
 #[tokio::test]
 async fn another_signer_is_refused() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let mut payload = Payer::new(1).payload(&Payer::new(1).authorization(1));
     payload["payload"]["signature"] = json!(Payer::new(2).sign(&Payer::new(1).authorization(1)));
-    assert_eq!(code(bench.admit(offer(&payload)).await), "invalid_exact_evm_signature");
+    assert_eq!(code(fixture.admit(offer(&payload)).await), "invalid_exact_evm_signature");
 }
 
 #[tokio::test]
 async fn numbers_that_are_none_are_refused() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     for value in ["", "-1", "1e4", "0x2710", "10 000", " 10000", "+10000", "010000", &"9".repeat(80)] {
         let mut payload = Payer::new(1).payload(&Payer::new(1).authorization(1));
         payload["payload"]["authorization"]["value"] = json!(value);
-        assert_eq!(code(bench.admit(offer(&payload)).await), "invalid_payload", "{value}");
+        assert_eq!(code(fixture.admit(offer(&payload)).await), "invalid_payload", "{value}");
     }
 }
 
 #[tokio::test]
 async fn exactly_the_amount_moves_and_once() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let payment = payer.payment(1);
-    let SettleOutcome::Settled(settlement) = bench.facilitator.settle(&payment, &begun()).await else { panic!("not settled") };
+    let SettleOutcome::Settled(settlement) = fixture.facilitator.settle(&payment, &started_settlement()).await else {
+        panic!("not settled")
+    };
     assert_eq!((settlement.amount.as_str(), settlement.payer), ("10000", payer.address()));
     for _ in 0..3 {
-        let again = bench.facilitator.settle(&payment, &begun()).await;
+        let again = fixture.facilitator.settle(&payment, &started_settlement()).await;
         assert!(matches!(&again, SettleOutcome::Refused { reason, .. } if reason == "invalid_exact_evm_nonce_already_used"), "{again:?}");
-        let SettleOutcome::Settled(found) = bench.facilitator.resolve(&payment, &begun()).await else { panic!("not found") };
+        let SettleOutcome::Settled(found) = fixture.facilitator.resolve(&payment, &started_settlement()).await else { panic!("not found") };
         assert_eq!(found.transaction, settlement.transaction);
     }
-    assert_eq!(bench.earned().await, PRICE.0);
-    assert_eq!(bench.balance(&payer.address()).await, FUNDS.0 - PRICE.0);
+    assert_eq!(fixture.earned().await, PRICE.0);
+    assert_eq!(fixture.balance(&payer.address()).await, FUNDS.0 - PRICE.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn settlements_that_arrive_together_lose_no_money() {
-    let bench = Arc::new(Bench::new().await);
+    let fixture = Arc::new(Fixture::new().await);
     // 120 authorizations of 10,000 out of 1,000,000, each twice: 100 can settle.
     let tasks: Vec<_> = (0..240)
         .map(|n| {
-            let bench = Arc::clone(&bench);
+            let fixture = Arc::clone(&fixture);
             tokio::spawn(async move {
-                matches!(bench.facilitator.settle(&Payer::new(1).payment(n / 2), &begun()).await, SettleOutcome::Settled(_))
+                matches!(fixture.facilitator.settle(&Payer::new(1).payment(n / 2), &started_settlement()).await, SettleOutcome::Settled(_))
             })
         })
         .collect();
@@ -109,7 +111,7 @@ async fn settlements_that_arrive_together_lose_no_money() {
         settled += u64::from(task.await.unwrap());
     }
     assert_eq!(settled, 100);
-    assert_eq!((bench.earned().await, bench.balance(&Payer::new(1).address()).await), (FUNDS.0, 0));
+    assert_eq!((fixture.earned().await, fixture.balance(&Payer::new(1).address()).await), (FUNDS.0, 0));
 }
 
 #[tokio::test]
@@ -125,30 +127,30 @@ async fn who_pays_itself_keeps_its_money() {
     let mut payload = payer.payload(&authorization);
     payload["accepted"]["payTo"] = json!(payer.address());
     let payment = shown(WireVersion::V2, &payload.to_string(), &terms(), &own).unwrap();
-    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Settled(_)));
+    assert!(matches!(facilitator.settle(&payment, &started_settlement()).await, SettleOutcome::Settled(_)));
     assert_eq!(ledger.balance(&payer.address()).await.unwrap(), FUNDS);
-    assert!(matches!(facilitator.settle(&payment, &begun()).await, SettleOutcome::Refused { .. }));
+    assert!(matches!(facilitator.settle(&payment, &started_settlement()).await, SettleOutcome::Refused { .. }));
 }
 
 #[tokio::test]
 async fn the_faucet_has_bounds() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let address = Payer::new(9).address();
-    assert!(matches!(bench.ledger.faucet(&address, MicroUsd(MAX_FAUCET.0 + 1)).await, Err(LedgerError::TooMuch)));
+    assert!(matches!(fixture.ledger.faucet(&address, MicroUsd(MAX_FAUCET.0 + 1)).await, Err(LedgerError::TooMuch)));
     for wrong in ["", "0x", "0x12", "someone", &"0x".repeat(500)] {
-        assert!(matches!(bench.ledger.faucet(wrong, PRICE).await, Err(LedgerError::Address(_))), "{wrong}");
+        assert!(matches!(fixture.ledger.faucet(wrong, PRICE).await, Err(LedgerError::Address(_))), "{wrong}");
     }
-    assert_eq!(bench.ledger.faucet(&address, MAX_FAUCET).await.unwrap(), MAX_FAUCET);
+    assert_eq!(fixture.ledger.faucet(&address, MAX_FAUCET).await.unwrap(), MAX_FAUCET);
     // Addresses are case-insensitive.
-    assert_eq!(bench.ledger.faucet(&address.to_lowercase(), PRICE).await.unwrap().0, MAX_FAUCET.0 + PRICE.0);
+    assert_eq!(fixture.ledger.faucet(&address.to_lowercase(), PRICE).await.unwrap().0, MAX_FAUCET.0 + PRICE.0);
 }
 
 #[tokio::test]
-async fn nobody_is_told_a_balance_that_may_not_be_on_disk() {
+async fn nobody_is_reported_a_balance_that_may_not_be_on_disk() {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let ledger = Ledger::new(Arc::clone(&store) as Arc<dyn Store>, &ASSETS[0]);
     ledger.faucet(PAY_TO, MicroUsd(5)).await.unwrap();
-    assert_eq!(ledger.told_balance(&ASSETS[0], PAY_TO).await.unwrap(), MicroUsd(5));
+    assert_eq!(ledger.balance_floor(&ASSETS[0], PAY_TO).await.unwrap(), MicroUsd(5));
     store.fail_all(Fault::Before);
-    assert!(ledger.balance(PAY_TO).await.is_ok() && ledger.told_balance(&ASSETS[0], PAY_TO).await.is_err());
+    assert!(ledger.balance(PAY_TO).await.is_ok() && ledger.balance_floor(&ASSETS[0], PAY_TO).await.is_err());
 }

@@ -6,14 +6,14 @@ use super::*;
 const PAYER_LIMIT: u64 = 30;
 
 /// Returns the limit that refused a payment.
-fn bound(admit: Result<Admit, Refusal>) -> Bound {
+fn bound(admit: Result<Admit, Refusal>) -> RunLimit {
     match admit {
         Err(Refusal::Slowed(slowed)) => slowed.bound,
         other => panic!("not slowed: {}", what(&other)),
     }
 }
 
-impl Bench {
+impl Fixture {
     /// Returns a payer who can afford this many calls.
     async fn payer(&self, seed: u8, calls: u64) -> Payer {
         let payer = Payer::new(seed);
@@ -24,109 +24,109 @@ impl Bench {
 
 /// Regression test: one cent was used 57 times at once, and moved away while the runs ended: 741 runs, 13 paid.
 #[tokio::test]
-async fn no_more_runs_are_under_way_than_the_payers_balance_pays_for() {
-    let bench = Bench::new().await;
-    let payer = bench.payer(9, 2).await;
-    let mut admissions = vec![bench.run(payer.pays(1)).await, bench.run(payer.pays(2)).await];
+async fn no_more_runs_are_in_flight_than_the_payers_balance_pays_for() {
+    let fixture = Fixture::new().await;
+    let payer = fixture.payer(9, 2).await;
+    let mut admissions = vec![fixture.run(payer.pays(1)).await, fixture.run(payer.pays(2)).await];
     for nonce in 3..57 {
-        assert_eq!(bound(bench.admit(payer.pays(nonce)).await), Bound::Balance, "{nonce}");
+        assert_eq!(bound(fixture.admit(payer.pays(nonce)).await), RunLimit::Balance, "{nonce}");
     }
-    assert_eq!(bench.balance(&payer.address()).await, 2 * PRICE.0);
+    assert_eq!(fixture.balance(&payer.address()).await, 2 * PRICE.0);
     // A released run makes room for another one, and so does a paid one if money is left.
     admissions.pop().unwrap().release().await;
-    let again = bench.run(payer.pays(3)).await;
-    bench.settle(again).await.unwrap();
-    assert_eq!(bound(bench.admit(payer.pays(4)).await), Bound::Balance);
-    bench.settle(admissions.pop().unwrap()).await.unwrap();
-    assert_eq!(code(bench.admit(payer.pays(5)).await), "invalid_exact_evm_insufficient_balance");
-    assert_eq!(bench.earned().await, 2 * PRICE.0);
+    let again = fixture.run(payer.pays(3)).await;
+    fixture.settle(again).await.unwrap();
+    assert_eq!(bound(fixture.admit(payer.pays(4)).await), RunLimit::Balance);
+    fixture.settle(admissions.pop().unwrap()).await.unwrap();
+    assert_eq!(code(fixture.admit(payer.pays(5)).await), "invalid_exact_evm_insufficient_balance");
+    assert_eq!(fixture.earned().await, 2 * PRICE.0);
 }
 
 #[tokio::test]
-async fn runs_under_way_of_one_payer_are_no_more_than_may_fail() {
-    let bench = Bench::new().await;
+async fn runs_in_flight_of_one_payer_are_no_more_than_may_fail() {
+    let fixture = Fixture::new().await;
     let mut admissions = vec![];
     for nonce in 0..PAYER_LIMIT {
-        admissions.push(bench.run(Payer::new(1).pays(nonce)).await);
+        admissions.push(fixture.run(Payer::new(1).pays(nonce)).await);
     }
-    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer);
-    drop(bench.run(Payer::new(2).pays(99)).await);
+    assert_eq!(bound(fixture.admit(Payer::new(1).pays(99)).await), RunLimit::Payer);
+    drop(fixture.run(Payer::new(2).pays(99)).await);
     admissions.pop().unwrap().fail().await;
-    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer, "it has failed instead");
+    assert_eq!(bound(fixture.admit(Payer::new(1).pays(99)).await), RunLimit::Payer, "it has failed instead");
     admissions.pop().unwrap().release().await;
-    let paid = bench.run(Payer::new(1).pays(99)).await;
-    bench.settle(paid).await.unwrap();
-    drop(bench.run(Payer::new(1).pays(100)).await);
+    let paid = fixture.run(Payer::new(1).pays(99)).await;
+    fixture.settle(paid).await.unwrap();
+    drop(fixture.run(Payer::new(1).pays(100)).await);
 }
 
 /// Regression test: 539 calls ended as `settlement_unknown` in a minute, and none of them counted.
 #[tokio::test]
 async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
-    bench.facilitator.feel(Mood::Unsure);
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
     for nonce in 0..PAYER_LIMIT {
-        let admission = bench.run(payer.pays(nonce)).await;
-        assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { .. })));
+        let admission = fixture.run(payer.pays(nonce)).await;
+        assert!(matches!(fixture.settle(admission).await, Err(SettleError::Unknown { .. })));
     }
-    assert_eq!(bound(bench.admit(payer.pays(99)).await), Bound::Payer);
-    assert_eq!(bench.gate.unpaid()["runsLastMinute"], PAYER_LIMIT);
-    bench.facilitator.feel(Mood::Honest);
-    bench.restart_questions().await;
-    assert_eq!((bench.gate.open_intents(), bench.earned().await), (0, PAYER_LIMIT * PRICE.0));
-    assert_eq!(bench.gate.unpaid()["runsLastMinute"], 0, "all were paid for after all");
-    drop(bench.run(payer.pays(99)).await);
+    assert_eq!(bound(fixture.admit(payer.pays(99)).await), RunLimit::Payer);
+    assert_eq!(fixture.payments.unpaid()["runsLastMinute"], PAYER_LIMIT);
+    fixture.facilitator.feel(FacilitatorMood::Honest);
+    fixture.restart_questions().await;
+    assert_eq!((fixture.payments.open_intents(), fixture.earned().await), (0, PAYER_LIMIT * PRICE.0));
+    assert_eq!(fixture.payments.unpaid()["runsLastMinute"], 0, "all were paid for after all");
+    drop(fixture.run(payer.pays(99)).await);
 }
 
 /// Regression test: a wallet accepted before the run and used up its gas after it: 713 runs in 64 s, and none of them
 /// counted.
 #[tokio::test]
 async fn run_of_a_contract_that_nobody_settles_counts_as_unpaid() {
-    let bench = Bench::new().await;
-    bench.facilitator.contracts.store(true, Ordering::SeqCst);
-    bench.facilitator.feel(Mood::Away);
+    let fixture = Fixture::new().await;
+    fixture.facilitator.contracts.store(true, Ordering::SeqCst);
+    fixture.facilitator.feel(FacilitatorMood::Away);
     for nonce in 0..PAYER_LIMIT {
-        let admission = bench.run(Payer::new(1).pays(nonce)).await;
-        bench.settle(admission).await.unwrap_err();
+        let admission = fixture.run(Payer::new(1).pays(nonce)).await;
+        fixture.settle(admission).await.unwrap_err();
     }
-    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer);
-    assert_eq!(bench.gate.unpaid()["runsLastMinute"], PAYER_LIMIT);
+    assert_eq!(bound(fixture.admit(Payer::new(1).pays(99)).await), RunLimit::Payer);
+    assert_eq!(fixture.payments.unpaid()["runsLastMinute"], PAYER_LIMIT);
 }
 
 #[tokio::test]
 async fn balance_is_held_while_a_settlement_is_open() {
-    let bench = Bench::new().await;
-    let payer = bench.payer(9, 1).await;
-    bench.facilitator.feel(Mood::Unsure);
-    let admission = bench.run(payer.pays(1)).await;
-    bench.settle(admission).await.unwrap_err();
+    let fixture = Fixture::new().await;
+    let payer = fixture.payer(9, 1).await;
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    let admission = fixture.run(payer.pays(1)).await;
+    fixture.settle(admission).await.unwrap_err();
     for nonce in 2..40 {
-        assert_eq!(bound(bench.admit(payer.pays(nonce)).await), Bound::Balance);
+        assert_eq!(bound(fixture.admit(payer.pays(nonce)).await), RunLimit::Balance);
     }
-    bench.facilitator.feel(Mood::Honest);
-    bench.restart_questions().await;
-    assert_eq!(code(bench.admit(payer.pays(99)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
-    assert_eq!(bench.gate.purses_held(), 0);
+    fixture.facilitator.feel(FacilitatorMood::Honest);
+    fixture.restart_questions().await;
+    assert_eq!(code(fixture.admit(payer.pays(99)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
+    assert_eq!(fixture.payments.held_balances(), 0);
 }
 
 /// Regression test: the chain showed that the money had moved, but the host held the same amount until the settlement
 /// had ended.
 #[tokio::test]
 async fn balance_is_free_as_soon_as_the_nonce_of_an_open_settlement_is_spent() {
-    let bench = Bench::new().await;
-    let payer = bench.payer(9, 3).await;
-    bench.facilitator.feel(Mood::SettlesUnsure);
-    let admission = bench.run(payer.pays(1)).await;
-    bench.settle(admission).await.unwrap_err();
-    bench.facilitator.feel(Mood::Unsure);
-    let first = bench.run(payer.pays(2)).await;
-    assert_eq!(bound(bench.admit(payer.pays(3)).await), Bound::Balance, "of two that are left one is held");
-    bench.restart_questions().await;
-    assert_eq!(bound(bench.admit(payer.pays(3)).await), Bound::Balance, "nobody says that the nonce is spent");
-    bench.facilitator.spent.store(true, Ordering::SeqCst);
-    bench.restart_questions().await;
-    let second = bench.run(payer.pays(3)).await;
-    assert_eq!(bound(bench.admit(payer.pays(4)).await), Bound::Balance, "it is released once");
+    let fixture = Fixture::new().await;
+    let payer = fixture.payer(9, 3).await;
+    fixture.facilitator.feel(FacilitatorMood::SettlesUnsure);
+    let admission = fixture.run(payer.pays(1)).await;
+    fixture.settle(admission).await.unwrap_err();
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    let first = fixture.run(payer.pays(2)).await;
+    assert_eq!(bound(fixture.admit(payer.pays(3)).await), RunLimit::Balance, "of two that are left one is held");
+    fixture.restart_questions().await;
+    assert_eq!(bound(fixture.admit(payer.pays(3)).await), RunLimit::Balance, "nobody says that the nonce is spent");
+    fixture.facilitator.spent.store(true, Ordering::SeqCst);
+    fixture.restart_questions().await;
+    let second = fixture.run(payer.pays(3)).await;
+    assert_eq!(bound(fixture.admit(payer.pays(4)).await), RunLimit::Balance, "it is released once");
     drop((first, second));
 }
 
@@ -134,93 +134,96 @@ async fn balance_is_free_as_soon_as_the_nonce_of_an_open_settlement_is_spent() {
 /// forgotten.
 #[tokio::test]
 async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
-    let bench = Bench::new().await;
-    bench.facilitator.feel(Mood::SettlesUnsure);
-    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let fixture = Fixture::new().await;
+    fixture.facilitator.feel(FacilitatorMood::SettlesUnsure);
+    let admission = fixture.run(Payer::new(1).pays(1)).await;
     let id = admission.id().clone();
-    bench.settle(admission).await.unwrap_err();
-    let restarted = bench.restarted();
-    restarted.facilitator.feel(Mood::Unsure);
+    fixture.settle(admission).await.unwrap_err();
+    let restarted = fixture.restarted();
+    restarted.facilitator.feel(FacilitatorMood::Unsure);
     *restarted.facilitator.burned.lock().unwrap() = Some(BurnedGas { gas: 70_000, wei: 1 });
     restarted.restart_questions().await;
     let payer = Payer::new(1).address().to_lowercase();
-    assert_eq!(restarted.gate.reverts_of(&payer), 1);
-    restarted.facilitator.feel(Mood::Honest);
+    assert_eq!(restarted.payments.reverts_of(&payer), 1);
+    restarted.facilitator.feel(FacilitatorMood::Honest);
     restarted.restart_questions().await;
-    assert_eq!((restarted.state(&id).await, restarted.gate.reverts_of(&payer)), (Some(State::Settled), 0));
-    assert_eq!(restarted.gate.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
+    assert_eq!((restarted.state(&id).await, restarted.payments.reverts_of(&payer)), (Some(PaymentPhase::Settled), 0));
+    assert_eq!(restarted.payments.unpaid()["gas"]["revertedLastHour"], 1, "the gas is gone");
 }
 
 /// Regression test: a payer sent its own authorization first. The host's transaction was reverted, and its gas counted
 /// nowhere.
 #[tokio::test]
 async fn reverted_settlement_of_a_payment_that_was_made_counts_and_is_excused() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1).address().to_lowercase();
     let burned = Some(BurnedGas { gas: 70_000, wei: 7 });
-    *bench.facilitator.burned.lock().unwrap() = burned;
-    bench.buy(Payer::new(1).pays(1)).await;
+    *fixture.facilitator.burned.lock().unwrap() = burned;
+    fixture.buy(Payer::new(1).pays(1)).await;
     let counted = |reverts: u64, gas: u64, wei: &str| {
-        let told = bench.gate.unpaid()["gas"].clone();
-        assert_eq!((&told["revertedLastHour"], &told["burnedLastHour"], &told["burnedWei"]), (&json!(reverts), &json!(gas), &json!(wei)));
-        assert_eq!(bench.gate.reverts_of(&payer), 0, "excused");
+        let reported = fixture.payments.unpaid()["gas"].clone();
+        assert_eq!(
+            (&reported["revertedLastHour"], &reported["burnedLastHour"], &reported["burnedWei"]),
+            (&json!(reverts), &json!(gas), &json!(wei))
+        );
+        assert_eq!(fixture.payments.reverts_of(&payer), 0, "excused");
     };
     counted(1, 70_000, "7");
     // The same, found by a lookup.
-    bench.facilitator.feel(Mood::Unsure);
-    let admission = bench.run(Payer::new(1).pays(2)).await;
-    bench.settle(admission).await.unwrap_err();
-    *bench.facilitator.burned.lock().unwrap() = burned;
-    bench.facilitator.feel(Mood::Honest);
-    bench.restart_questions().await;
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    let admission = fixture.run(Payer::new(1).pays(2)).await;
+    fixture.settle(admission).await.unwrap_err();
+    *fixture.facilitator.burned.lock().unwrap() = burned;
+    fixture.facilitator.feel(FacilitatorMood::Honest);
+    fixture.restart_questions().await;
     counted(2, 140_000, "14");
 }
 
 /// Regression test: a wallet used 947,000 gas in each settlement, paid $0.000001, and nothing counted.
 #[tokio::test]
 async fn gas_beyond_an_ordinary_settlement_counts_for_its_payer_though_it_paid() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let (ordinary, excess) = (BurnedGas { gas: 200_000, wei: 1 }, BurnedGas { gas: 747_000, wei: 1 });
     let used = Some(SettlementGas { ordinary, excess });
-    *bench.facilitator.used.lock().unwrap() = used;
-    bench.buy(Payer::new(1).pays(1)).await;
-    bench.facilitator.feel(Mood::Unsure);
-    let admission = bench.run(Payer::new(1).pays(2)).await;
-    bench.settle(admission).await.unwrap_err();
-    *bench.facilitator.used.lock().unwrap() = used;
-    bench.facilitator.feel(Mood::Honest);
-    bench.restart_questions().await;
-    let told = bench.gate.unpaid()["gas"].clone();
-    assert_eq!((&told["burnedLastHour"], &told["revertedLastHour"]), (&json!(1_494_000), &json!(0)), "{told}");
+    *fixture.facilitator.used.lock().unwrap() = used;
+    fixture.buy(Payer::new(1).pays(1)).await;
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    let admission = fixture.run(Payer::new(1).pays(2)).await;
+    fixture.settle(admission).await.unwrap_err();
+    *fixture.facilitator.used.lock().unwrap() = used;
+    fixture.facilitator.feel(FacilitatorMood::Honest);
+    fixture.restart_questions().await;
+    let reported = fixture.payments.unpaid()["gas"].clone();
+    assert_eq!((&reported["burnedLastHour"], &reported["revertedLastHour"]), (&json!(1_494_000), &json!(0)), "{reported}");
 }
 
 /// A forged payment that names somebody else takes none of their slots.
 #[tokio::test]
 async fn payments_that_do_not_verify_take_no_place() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let (victim, thief) = (Payer::new(1), Payer::new(2));
     for nonce in 0..100 {
         let authorization = victim.authorization(nonce);
         let mut forged = victim.payload(&authorization);
         forged["payload"]["signature"] = json!(thief.sign(&authorization));
-        assert_eq!(code(bench.admit(offer(&forged)).await), "invalid_exact_evm_signature");
+        assert_eq!(code(fixture.admit(offer(&forged)).await), "invalid_exact_evm_signature");
     }
-    assert_eq!(bench.buy(victim.pays(1_000)).await.body, ANSWER);
+    assert_eq!(fixture.buy(victim.pays(1_000)).await.body, ANSWER);
 }
 
 /// Regression test: one cent in six wallets ran a tool 384 times in twelve seconds.
 #[tokio::test]
 async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_are_served() {
-    let bench = Bench::new().await;
-    bench.buy(Payer::new(1).pays(1)).await;
+    let fixture = Fixture::new().await;
+    fixture.buy(Payer::new(1).pays(1)).await;
     let mut runs = 0;
     'all: for seed in 10..200 {
-        let payer = bench.payer(seed, 10).await;
+        let payer = fixture.payer(seed, 10).await;
         for nonce in 0..10 {
-            match bench.admit(payer.pays(nonce)).await {
+            match fixture.admit(payer.pays(nonce)).await {
                 Ok(Admit::Run(admission)) => admission.fail().await,
                 refused => {
-                    assert!(matches!(bound(refused), Bound::Tool(_)));
+                    assert!(matches!(bound(refused), RunLimit::Tool(_)));
                     break 'all;
                 }
             }
@@ -228,22 +231,22 @@ async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_ar
         }
     }
     assert_eq!(runs, 100);
-    assert_eq!(bench.buy(Payer::new(1).pays(2)).await.body, ANSWER, "who has paid before");
-    let other = Terms { slug: "another".parse().unwrap(), ..terms() };
-    let elsewhere = bench.gate.admit(&other, bench.payer(201, 1).await.pays(1), REQUEST).await;
+    assert_eq!(fixture.buy(Payer::new(1).pays(2)).await.body, ANSWER, "who has paid before");
+    let other = CallTerms { slug: "another".parse().unwrap(), ..terms() };
+    let elsewhere = fixture.payments.admit(&other, fixture.payer(201, 1).await.pays(1), REQUEST).await;
     assert!(matches!(elsewhere, Ok(Admit::Run(_))), "{}", what(&elsewhere));
 }
 
 /// The first request holds the whole balance, and the others join it instead of being refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
-    let bench = Arc::new(Bench::new().await);
+    let fixture = Arc::new(Fixture::new().await);
     for nonce in 0..50 {
-        let payer = bench.payer(100 + u8::try_from(nonce).unwrap(), 1).await;
+        let payer = fixture.payer(100 + u8::try_from(nonce).unwrap(), 1).await;
         let offered = payer.pays(nonce);
         let twins = (0..8).map(|_| {
-            let (bench, offered) = (Arc::clone(&bench), offered.clone());
-            tokio::spawn(async move { bench.admit(offered).await })
+            let (fixture, offered) = (Arc::clone(&fixture), offered.clone());
+            tokio::spawn(async move { fixture.admit(offered).await })
         });
         let mut running = vec![];
         for twin in twins.collect::<Vec<_>>() {
@@ -254,14 +257,14 @@ async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
             }
         }
         assert_eq!(running.len(), 1);
-        bench.settle(running.remove(0)).await.unwrap();
+        fixture.settle(running.remove(0)).await.unwrap();
     }
 }
 
-impl Bench {
+impl Fixture {
     /// Looks up all open settlements, even if they are not due.
     pub(crate) async fn restart_questions(&self) {
-        self.gate.recover().await.unwrap();
-        self.gate.tick().await.unwrap();
+        self.payments.recover().await.unwrap();
+        self.payments.tick().await.unwrap();
     }
 }

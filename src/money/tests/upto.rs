@@ -12,10 +12,10 @@ use crate::{
 
 const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 /// The maximum price.
-pub(super) const MOST: MicroUsd = MicroUsd(50_000);
+pub(super) const MAX: MicroUsd = MicroUsd(50_000);
 
-fn metered() -> Terms {
-    Terms { price: MOST, metered: true, ..terms() }
+fn metered() -> CallTerms {
+    CallTerms { price: MAX, metered: true, ..terms() }
 }
 
 pub(super) fn requirements() -> Value {
@@ -27,7 +27,7 @@ pub(super) fn requirements() -> Value {
 pub(super) fn authorization(payer: &Payer, nonce: u64) -> Value {
     json!({
         "from": payer.address(),
-        "permitted": { "token": ASSETS[0].address, "amount": MOST.0.to_string() },
+        "permitted": { "token": ASSETS[0].address, "amount": MAX.0.to_string() },
         "spender": UPTO_PROXY,
         "nonce": nonce.to_string(),
         "deadline": (NOW.as_secs() + 300).to_string(),
@@ -47,19 +47,19 @@ pub(super) fn paid(payer: &Payer, authorization: &Value) -> Value {
 }
 
 /// Returns the payment as a facilitator sees it.
-fn payment(payload: &Value) -> Payment {
-    Shown::decode(WireVersion::V2, &payload.to_string()).unwrap().matching(&metered(), vec![requirements()]).unwrap()
+fn payment(payload: &Value) -> OfferedX402 {
+    ShownPayment::decode(WireVersion::V2, &payload.to_string()).unwrap().matching(&metered(), vec![requirements()]).unwrap()
 }
 
-async fn admit(bench: &Bench, payload: &Value) -> Result<Admit, Refusal> {
-    bench.gate.admit(&metered(), offer(payload), REQUEST).await
+async fn admit(fixture: &Fixture, payload: &Value) -> Result<Admit, Refusal> {
+    fixture.payments.admit(&metered(), offer(payload), REQUEST).await
 }
 
 /// Pays, and charges this amount.
-async fn charged(bench: &Bench, payload: &Value, amount: MicroUsd) -> Result<StoredAnswer, SettleError> {
-    let mut admission = run(admit(bench, payload).await);
+async fn charged(fixture: &Fixture, payload: &Value, amount: MicroUsd) -> Result<StoredAnswer, SettleError> {
+    let mut admission = run(admit(fixture, payload).await);
     admission.charge(amount);
-    bench.settle(admission).await
+    fixture.settle(admission).await
 }
 
 /// Compares with the hashes of viem 2.57.
@@ -81,69 +81,69 @@ fn hashes_are_those_of_viem() {
 
 #[tokio::test]
 async fn what_was_charged_is_taken_and_the_rest_stays() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let payload = paid(&payer, &authorization(&payer, 1));
-    let bought = charged(&bench, &payload, MicroUsd(12_345)).await.unwrap();
-    let told: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
-    assert_eq!((&told["success"], &told["amount"]), (&json!(true), &json!("12345")));
-    assert_eq!((bench.earned().await, bench.balance(&payer.address()).await), (12_345, FUNDS.0 - 12_345));
+    let bought = charged(&fixture, &payload, MicroUsd(12_345)).await.unwrap();
+    let reported: Value = serde_json::from_str(&bought.settlement.unwrap().body).unwrap();
+    assert_eq!((&reported["success"], &reported["amount"]), (&json!(true), &json!("12345")));
+    assert_eq!((fixture.earned().await, fixture.balance(&payer.address()).await), (12_345, FUNDS.0 - 12_345));
     // It buys one run, whatever is left of the permitted amount.
-    stored(admit(&bench, &payload).await);
-    assert_eq!(bench.earned().await, 12_345);
+    stored(admit(&fixture, &payload).await);
+    assert_eq!(fixture.earned().await, 12_345);
 }
 
 /// With another spelling it would have the same signature but another id.
 #[tokio::test]
 async fn a_permit_has_one_spelling_so_it_buys_one_run() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let authorization = authorization(&payer, 1);
     let payload = paid(&payer, &authorization);
-    let first = run(admit(&bench, &payload).await);
+    let first = run(admit(&fixture, &payload).await);
     let respelled =
         [("from", payer.address()[2..].to_owned()), ("from", payer.address().replacen("0x", "0X", 1)), ("nonce", "01".to_owned())];
     for (field, spelling) in respelled {
         let mut payload = payload.clone();
         payload["payload"]["permit2Authorization"][field] = json!(spelling);
-        assert!(matches!(admit(&bench, &payload).await, Err(Refusal::Invalid { .. })), "{field}: {spelling}");
+        assert!(matches!(admit(&fixture, &payload).await, Err(Refusal::Invalid { .. })), "{field}: {spelling}");
     }
-    bench.settle(first).await.unwrap();
+    fixture.settle(first).await.unwrap();
 }
 
 /// Permits and transfers have separate nonces.
 #[tokio::test]
 async fn a_permit_and_a_transfer_of_one_nonce_are_two_payments_and_so_are_permits_of_two() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
-    bench.buy(payer.pays(1)).await;
+    fixture.buy(payer.pays(1)).await;
     for nonce in [1, 2] {
-        charged(&bench, &paid(&payer, &authorization(&payer, nonce)), MicroUsd(1)).await.unwrap();
+        charged(&fixture, &paid(&payer, &authorization(&payer, nonce)), MicroUsd(1)).await.unwrap();
     }
-    assert_eq!(bench.earned().await, PRICE.0 + 2);
+    assert_eq!(fixture.earned().await, PRICE.0 + 2);
 }
 
 #[tokio::test]
 async fn the_times_of_a_permit_count_to_the_second() {
-    let (bench, payer, now) = (Bench::new().await, Payer::new(1), NOW.as_secs());
+    let (fixture, payer, now) = (Fixture::new().await, Payer::new(1), NOW.as_secs());
     for (deadline, valid_after, refused) in
         [(now + 6, now, None), (now + 5, now, Some("permit2_deadline_expired")), (now + 6, now + 1, Some("permit2_not_yet_valid"))]
     {
         let mut authorization = authorization(&payer, 1);
         authorization["deadline"] = json!(deadline.to_string());
         authorization["witness"]["validAfter"] = json!(valid_after.to_string());
-        let told = match bench.facilitator.verify(&payment(&paid(&payer, &authorization))).await {
-            Verdict::Invalid { reason, .. } => Some(reason),
-            Verdict::Valid => None,
-            Verdict::Unavailable(why) => panic!("{why}"),
+        let reported = match fixture.facilitator.verify(&payment(&paid(&payer, &authorization))).await {
+            VerifyResult::Invalid { reason, .. } => Some(reason),
+            VerifyResult::Valid => None,
+            VerifyResult::Unavailable(cause) => panic!("{cause}"),
         };
-        assert_eq!(told.as_deref(), refused);
+        assert_eq!(reported.as_deref(), refused);
     }
 }
 
 #[tokio::test]
 async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
-    let (bench, payer) = (Bench::new().await, Payer::new(1));
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
     let elsewhere = json!("0x1111111111111111111111111111111111111111");
     let past = json!((NOW.as_secs() + 5).to_string());
     let wrong = [
@@ -165,39 +165,39 @@ async fn a_permit_that_is_not_what_is_asked_for_is_refused() {
         } else {
             payload = paid(&payer, &authorization);
         }
-        assert_eq!(code(admit(&bench, &payload).await), reason, "{pointer}");
+        assert_eq!(code(admit(&fixture, &payload).await), reason, "{pointer}");
     }
     let mut ends = authorization(&payer, 1);
     ends["deadline"] = past;
-    assert!(matches!(admit(&bench, &paid(&payer, &ends)).await, Err(Refusal::TooShort { .. })));
+    assert!(matches!(admit(&fixture, &paid(&payer, &ends)).await, Err(Refusal::TooShort { .. })));
     let mut forged = paid(&payer, &authorization(&payer, 1));
     forged["payload"]["signature"] = paid(&Payer::new(2), &authorization(&payer, 1))["payload"]["signature"].clone();
-    assert_eq!(code(admit(&bench, &forged).await), "invalid_permit2_signature");
-    assert_eq!(bench.earned().await, 0);
+    assert_eq!(code(admit(&fixture, &forged).await), "invalid_permit2_signature");
+    assert_eq!(fixture.earned().await, 0);
 }
 
 /// Neither scheme accepts what was signed for the other.
 #[tokio::test]
 async fn a_permit_is_no_transfer_and_a_transfer_no_permit() {
-    let (bench, payer) = (Bench::new().await, Payer::new(1));
-    let mut transfer = payer.payload(&Authorization { value: MOST.0.to_string(), ..payer.authorization(1) });
+    let (fixture, payer) = (Fixture::new().await, Payer::new(1));
+    let mut transfer = payer.payload(&Authorization { value: MAX.0.to_string(), ..payer.authorization(1) });
     transfer["accepted"] = requirements();
-    assert_eq!(code(admit(&bench, &transfer).await), "invalid_payload");
+    assert_eq!(code(admit(&fixture, &transfer).await), "invalid_payload");
     let mut permit = paid(&payer, &authorization(&payer, 1));
     permit["accepted"] = super::requirements();
-    assert_eq!(code(bench.admit(offer(&permit)).await), "invalid_payload");
+    assert_eq!(code(fixture.admit(offer(&permit)).await), "invalid_payload");
 }
 
 #[tokio::test]
 async fn a_crash_after_the_charge_settles_what_was_charged() {
-    let bench = Bench::new().await;
+    let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let payload = paid(&payer, &authorization(&payer, 1));
-    bench.facilitator.feel(Mood::Unsure);
-    charged(&bench, &payload, MicroUsd(700)).await.unwrap_err();
-    let restarted = bench.restarted();
-    restarted.gate.recover().await.unwrap();
-    restarted.gate.tick().await.unwrap();
+    fixture.facilitator.feel(FacilitatorMood::Unsure);
+    charged(&fixture, &payload, MicroUsd(700)).await.unwrap_err();
+    let restarted = fixture.restarted();
+    restarted.payments.recover().await.unwrap();
+    restarted.payments.tick().await.unwrap();
     stored(admit(&restarted, &payload).await);
     assert_eq!(restarted.earned().await, 700);
 }
@@ -207,25 +207,25 @@ type Asked = Arc<Mutex<Vec<Value>>>;
 /// It is asked to verify the maximum, and to settle the charge, with the same payload.
 #[tokio::test]
 async fn a_facilitator_is_asked_to_settle_what_was_charged() {
-    async fn answer(Shared(asked): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {
+    async fn answer(Shared(request): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {
         let network = question["paymentRequirements"]["network"].clone();
-        asked.lock().unwrap().push(question);
+        request.lock().unwrap().push(question);
         Json(json!({ "isValid": true, "success": true, "transaction": format!("0x{:064x}", 402), "network": network }))
     }
-    let asked = Asked::default();
+    let request = Asked::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let router = Router::new().route("/verify", post(answer)).route("/settle", post(answer)).with_state(Arc::clone(&asked));
+    let router = Router::new().route("/verify", post(answer)).route("/settle", post(answer)).with_state(Arc::clone(&request));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let payer = Payer::new(1);
     let mut payment = payment(&paid(&payer, &authorization(&payer, 1)));
     let facilitator = HttpFacilitator::new(&url, &Default::default(), None, Clock::fixed(NOW)).unwrap();
-    assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+    assert_eq!(facilitator.verify(&payment).await, VerifyResult::Valid);
     payment.charge(MicroUsd(12_345));
-    let SettleOutcome::Settled(settled) = facilitator.settle(&payment, &begun()).await else { panic!("not settled") };
+    let SettleOutcome::Settled(settled) = facilitator.settle(&payment, &started_settlement()).await else { panic!("not settled") };
     assert_eq!((settled.amount.as_str(), settled.scheme.as_str()), ("12345", "upto"));
-    let asked = asked.lock().unwrap();
-    let amounts: Vec<_> = asked.iter().map(|question| &question["paymentRequirements"]["amount"]).collect();
+    let request = request.lock().unwrap();
+    let amounts: Vec<_> = request.iter().map(|question| &question["paymentRequirements"]["amount"]).collect();
     assert_eq!(amounts, [&json!("50000"), &json!("12345")]);
-    assert_eq!(asked[0]["paymentPayload"], asked[1]["paymentPayload"]);
+    assert_eq!(request[0]["paymentPayload"], request[1]["paymentPayload"]);
 }

@@ -1,24 +1,24 @@
 //! Challenges for stock clients, and invalid headers.
 
 use super::*;
-use crate::x402::wire::Question;
+use crate::x402::wire::PaymentQuestion;
 
-fn decoded(challenge: &Challenge) -> Value {
+fn decoded(challenge: &X402Challenge) -> Value {
     serde_json::from_slice(&STANDARD.decode(&challenge.v2_header).unwrap()).unwrap()
 }
 
-fn challenged(terms: &Terms, way: Way, error: &str) -> Challenge {
+fn challenged(terms: &CallTerms, method: EntryMethod, error: &str) -> X402Challenge {
     let accepts = [WireVersion::V1, WireVersion::V2].map(|version| accepts(&config(), terms, version));
-    let signer = Signer::open(tempfile::tempdir().unwrap().path()).unwrap();
-    let offers = Arc::new(signer.offers(&terms.resource(way), &accepts[1], NOW));
-    Challenge::new(&Question { accepts, offers, terms, way }, error)
+    let signer = ReceiptSigner::open(tempfile::tempdir().unwrap().path()).unwrap();
+    let offers = Arc::new(signer.offers(&terms.resource(method), &accepts[1], NOW));
+    X402Challenge::new(&PaymentQuestion { accepts, offers, terms, entry_method: method }, error)
 }
 
-fn challenge(terms: &Terms) -> Challenge {
-    challenged(terms, Way::Post, "payment required")
+fn challenge(terms: &CallTerms) -> X402Challenge {
+    challenged(terms, EntryMethod::Post, "payment required")
 }
 
-fn reason(decoded: Result<Payment, Refusal>) -> String {
+fn reason(decoded: Result<OfferedX402, Refusal>) -> String {
     match decoded {
         Err(Refusal::Invalid { reason, message }) => {
             assert!(!message.is_empty());
@@ -44,7 +44,7 @@ fn a_header_of_the_greatest_size_is_read() {
 }
 
 #[test]
-fn each_wrong_address_and_nonce_is_told() {
+fn each_wrong_address_and_nonce_is_reported() {
     for (name, wrong) in [
         ("from", format!("0x{}", "g".repeat(40))),
         ("from", format!("0x{}", "1".repeat(39))),
@@ -112,7 +112,7 @@ fn a_header_fits_a_stock_proxy_whatever_the_tool_says_of_itself() {
     huge.output_schema = Arc::clone(&huge.input_schema);
     huge.description = "\u{1}漢\"".repeat(5_000);
     huge.tags = ["", "x".repeat(33).as_str(), "kanji 漢", "a\nb", "one", "two", "three", "four", "five", "six"].map(str::to_owned).to_vec();
-    let challenge = challenged(&huge, Way::Post, &"why ".repeat(10_000));
+    let challenge = challenged(&huge, EntryMethod::Post, &"why ".repeat(10_000));
     assert!(challenge.v2_header.len() <= 3_400, "{}", challenge.v2_header.len());
     let v2 = decoded(&challenge);
     assert!(v2["extensions"]["payment-identifier"].is_object());
@@ -299,7 +299,7 @@ fn a_signature_with_v_0_or_1_is_settled_with_27_or_28() {
 #[test]
 fn the_form_of_a_signature_that_no_token_takes_is_named() {
     let payment = decode(&paid()).unwrap();
-    assert_eq!(payment.signed.flaw_of_form(), None);
+    assert_eq!(payment.signed.format_error(), None);
     let usual = paid()["payload"]["signature"].as_str().unwrap().to_owned();
     for (signature, word) in [
         (usual[..usual.len() - 2].to_owned(), "compact"),
@@ -310,21 +310,21 @@ fn the_form_of_a_signature_that_no_token_takes_is_named() {
     ] {
         let mut payload = paid();
         payload["payload"]["signature"] = json!(signature);
-        let flaw = decode(&payload).unwrap().signed.flaw_of_form().unwrap();
+        let flaw = decode(&payload).unwrap().signed.format_error().unwrap();
         assert!(flaw.contains(word), "{flaw}");
     }
 }
 
 #[test]
 fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing() {
-    let old = crate::Terms { input_schema: std::sync::Arc::new(json!({ "type": "object", "examples": [{ "a": 1 }] })), ..terms() };
+    let old = crate::CallTerms { input_schema: std::sync::Arc::new(json!({ "type": "object", "examples": [{ "a": 1 }] })), ..terms() };
     let mut payload = paid();
     payload["extensions"] = challenge(&old).v2["extensions"].clone();
     payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");
     let payment = decode(&payload).unwrap();
-    let told = &payment.payload["extensions"]["bazaar"];
-    assert_eq!(told["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
-    assert!(!told.to_string().contains("elsewhere"), "{told}");
+    let reported = &payment.payload["extensions"]["bazaar"];
+    assert_eq!(reported["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
+    assert!(!reported.to_string().contains("elsewhere"), "{reported}");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The bazaar extension: describes how to call a tool, for directories of paid resources.
 //!
 //! Directories validate `info` against `schema` first, and list nothing that does not match. So each tool has a
-//! [sample](Sampled) of its input.
+//! [sample](SampleInput) of its input.
 
 use serde_json::{Map, Value, json};
 use tollhouse_tool::nests;
 
-use super::sample::Sampled;
-use crate::{Terms, Way, terms::short};
+use super::sample::SampleInput;
+use crate::{CallTerms, EntryMethod, terms::short};
 
 /// Name of the extension.
 pub(crate) const BAZAAR: &str = "bazaar";
@@ -30,39 +30,39 @@ impl Detail {
 
 /// Returns the way of calling a tool that the `input` of an entry describes. `None` for another tool, or if it
 /// describes none.
-pub(super) fn way_of(input: &Value, terms: &Terms) -> Option<Way> {
+pub(super) fn entry_method_of(input: &Value, terms: &CallTerms) -> Option<EntryMethod> {
     match (input["type"].as_str()?, input["method"].as_str()) {
-        ("http", Some("GET")) => input.get("queryParams").map(|_| Way::Get),
-        ("http", Some("POST")) => input.get("body").map(|_| Way::Post),
-        ("mcp", None) => (input["toolName"] == terms.slug.as_str()).then_some(Way::Mcp),
+        ("http", Some("GET")) => input.get("queryParams").map(|_| EntryMethod::Get),
+        ("http", Some("POST")) => input.get("body").map(|_| EntryMethod::Post),
+        ("mcp", None) => (input["toolName"] == terms.slug.as_str()).then_some(EntryMethod::Mcp),
         _ => None,
     }
 }
 
 /// Returns the most detailed entry that fits in `bytes`, or the shortest if none does.
-pub(super) fn entry_within(terms: &Terms, way: Way, bytes: usize) -> Value {
-    let mut entries = Detail::ALL.iter().map(|detail| entry(terms, way, *detail));
+pub(super) fn entry_within(terms: &CallTerms, method: EntryMethod, bytes: usize) -> Value {
+    let mut entries = Detail::ALL.iter().map(|detail| entry(terms, method, *detail));
     let fitting = entries.find(|entry| entry.to_string().len() <= bytes);
-    fitting.unwrap_or_else(|| entry(terms, way, Detail::Short))
+    fitting.unwrap_or_else(|| entry(terms, method, Detail::Short))
 }
 
 /// Builds the entry for calling a tool this way.
-pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
+pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
-        Detail::Full | Detail::Input => Sampled::object(&terms.input_schema),
-        Detail::Short => Sampled { sample: json!({}), schema: json!({}) },
+        Detail::Full | Detail::Input => SampleInput::object(&terms.input_schema),
+        Detail::Short => SampleInput { sample: json!({}), schema: json!({}) },
     };
-    let (input, input_schema) = match way {
-        Way::Get => asked("GET", "queryParams", input, &mut shared),
-        Way::Post => {
-            let (mut told, mut schema) = asked("POST", "body", input, &mut shared);
-            told["bodyType"] = json!("json");
+    let (input, input_schema) = match method {
+        EntryMethod::Get => asked("GET", "queryParams", input, &mut shared),
+        EntryMethod::Post => {
+            let (mut reported, mut schema) = asked("POST", "body", input, &mut shared);
+            reported["bodyType"] = json!("json");
             schema["properties"]["bodyType"] = json!({ "enum": ["json"] });
             schema["required"] = json!(["type", "method", "bodyType", "body"]);
-            (told, schema)
+            (reported, schema)
         }
-        Way::Mcp => named(terms, input),
+        EntryMethod::Mcp => named(terms, input),
     };
     let mut info = json!({ "input": input, "output": { "type": "json" } });
     let mut output_schema = json!({ "type": "object", "properties": { "type": { "const": "json" }, "example": {} }, "required": ["type"] });
@@ -86,7 +86,7 @@ pub(super) fn entry(terms: &Terms, way: Way, detail: Detail) -> Value {
 }
 
 /// Describes a call over HTTP, with the input in `member`.
-fn asked(method: &str, member: &str, input: Sampled, shared: &mut Map<String, Value>) -> (Value, Value) {
+fn asked(method: &str, member: &str, input: SampleInput, shared: &mut Map<String, Value>) -> (Value, Value) {
     let mut info = json!({ "type": "http", "method": method });
     info[member] = input.sample;
     let mut properties = json!({ "type": { "const": "http" }, "method": { "enum": [method] } });
@@ -95,7 +95,7 @@ fn asked(method: &str, member: &str, input: Sampled, shared: &mut Map<String, Va
 }
 
 /// Describes a call as an MCP tool, whose schema is informative only.
-fn named(terms: &Terms, input: Sampled) -> (Value, Value) {
+fn named(terms: &CallTerms, input: SampleInput) -> (Value, Value) {
     let inner = match input.schema.as_object() {
         Some(members) if !members.is_empty() => input.schema,
         _ => json!({ "type": "object" }),

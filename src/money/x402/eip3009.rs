@@ -113,7 +113,7 @@ pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
 
 /// Returns a signature with `v` 27 or 28 instead of 0 or 1. `None` if there is nothing to change. Use it only for
 /// signatures by a key, because the last byte of a contract wallet's has another meaning.
-pub(super) fn with_usual_v(signature: &str) -> Option<String> {
+pub(super) fn normalize_v(signature: &str) -> Option<String> {
     let bytes = bytes_of(signature).filter(|bytes| bytes.len() == 65)?;
     let v = match bytes.last()? {
         0 => "1b",
@@ -125,7 +125,7 @@ pub(super) fn with_usual_v(signature: &str) -> Option<String> {
 
 /// Returns a description of a malformed signature, which tokens refuse. `None` if it is well-formed or may be a
 /// contract wallet's.
-pub(super) fn flaw_of_form(signature: &str) -> Option<String> {
+pub(super) fn format_error(signature: &str) -> Option<String> {
     let Some(bytes) = bytes_of(signature) else { return Some("it is not hex with `0x`".to_owned()) };
     match (bytes.len(), bytes.last()) {
         (64, _) => Some("it is compact (EIP-2098); send 65 bytes: r, s and v".to_owned()),

@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 use super::bazaar::{self, BAZAAR, Detail};
-use crate::{Refusal, Terms, Way};
+use crate::{CallTerms, EntryMethod, Refusal};
 
 /// Names of the extensions.
 pub(crate) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
@@ -25,7 +25,7 @@ const MAX_ENTRY_BYTES: usize = 8 << 10;
 
 /// The parts that are left out of a challenge, so that it fits into its header. Each level includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cut {
+pub(super) enum ChallengeDetail {
     /// Nothing.
     None,
     /// The tool's output schema.
@@ -42,7 +42,7 @@ pub(super) enum Cut {
     Offers,
 }
 
-impl Cut {
+impl ChallengeDetail {
     /// The part that is left out first.
     pub(super) const FIRST: Self = Self::Output;
     /// All parts in the order in which they are left out.
@@ -50,25 +50,33 @@ impl Cut {
 }
 
 /// Builds the extensions of a challenge, with its signed offers, if any, and a unique token.
-pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], token: Option<&str>, cut: Cut) -> Value {
-    let mut told = Map::new();
-    let form = |of: fn() -> Value| if cut < Cut::Forms { of() } else { json!({ "type": "object" }) };
-    told.insert(PAYMENT_IDENTIFIER.to_owned(), json!({ "info": { "required": NAME_REQUIRED }, "schema": form(name_schema) }));
+pub(super) fn extensions_json(
+    terms: &CallTerms,
+    method: EntryMethod,
+    offers: &[Value],
+    token: Option<&str>,
+    cut: ChallengeDetail,
+) -> Value {
+    let mut body = Map::new();
+    let form = |of: fn() -> Value| if cut < ChallengeDetail::Forms { of() } else { json!({ "type": "object" }) };
+    body.insert(PAYMENT_IDENTIFIER.to_owned(), json!({ "info": { "required": NAME_REQUIRED }, "schema": form(name_schema) }));
     if let Some(token) = token {
-        told.insert(REPLAY_TOKEN.to_owned(), json!({ "info": { "token": token }, "schema": form(token_schema) }));
+        body.insert(REPLAY_TOKEN.to_owned(), json!({ "info": { "token": token }, "schema": form(token_schema) }));
     }
-    if !offers.is_empty() && cut < Cut::Offers {
-        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": form(offers_schema) }));
+    if !offers.is_empty() && cut < ChallengeDetail::Offers {
+        body.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": form(offers_schema) }));
     }
-    if cut < Cut::Directories {
+    if cut < ChallengeDetail::Directories {
         let detail = match cut {
-            Cut::None => Detail::Full,
-            Cut::Output | Cut::Forms => Detail::Input,
-            Cut::Schemas | Cut::Directories | Cut::Description | Cut::Offers => Detail::Short,
+            ChallengeDetail::None => Detail::Full,
+            ChallengeDetail::Output | ChallengeDetail::Forms => Detail::Input,
+            ChallengeDetail::Schemas | ChallengeDetail::Directories | ChallengeDetail::Description | ChallengeDetail::Offers => {
+                Detail::Short
+            }
         };
-        told.insert(BAZAAR.to_owned(), bazaar::entry(terms, way, detail));
+        body.insert(BAZAAR.to_owned(), bazaar::entry(terms, method, detail));
     }
-    Value::Object(told)
+    Value::Object(body)
 }
 
 /// Generates a token for a challenge: 128 random bits in base64url. `None` if the system has no randomness.
@@ -87,7 +95,7 @@ pub(super) fn token_of(payload: &Value) -> Option<&str> {
 /// Compares echoed extensions with those of this tool. Offers are not compared, because they are signed again all the
 /// time. Descriptions, schemas and examples are not either, because an edit between a challenge and its payment does
 /// not affect the purchase.
-pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
+pub(super) fn check_echo(echoed: &Value, terms: &CallTerms) -> Result<(), Refusal> {
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
     let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
     if !echoed[PAYMENT_IDENTIFIER].is_null() && *required != NAME_REQUIRED {
@@ -99,7 +107,7 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
         return Err(changed(OFFER_RECEIPT));
     }
-    if !echoed[BAZAAR].is_null() && bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms).is_none() {
+    if !echoed[BAZAAR].is_null() && bazaar::entry_method_of(&echoed[BAZAAR]["info"]["input"], terms).is_none() {
         return Err(changed(BAZAAR));
     }
     Ok(())
@@ -107,9 +115,9 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
 
 /// Replaces the tool's directory entry in an echo by the current one, so that a payer cannot change what directories
 /// list.
-pub(super) fn renew_echo(echoed: &mut Value, terms: &Terms) {
-    if let Some(way) = bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms) {
-        echoed[BAZAAR] = bazaar::entry_within(terms, way, MAX_ENTRY_BYTES);
+pub(super) fn renew_echo(echoed: &mut Value, terms: &CallTerms) {
+    if let Some(method) = bazaar::entry_method_of(&echoed[BAZAAR]["info"]["input"], terms) {
+        echoed[BAZAAR] = bazaar::entry_within(terms, method, MAX_ENTRY_BYTES);
     }
 }
 

@@ -16,10 +16,10 @@ use super::{
     eip3009::Transfer,
     extensions::{self, PAYMENT_IDENTIFIER, REPLAY_TOKEN},
     permit2::{Permit, PermitAuthorization, UPTO_PROXY},
-    signed::{Signed, malformed},
+    signed::{SignedPayload, malformed},
     svm::Transaction,
 };
-use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion};
+use crate::{Asset, CallTerms, EntryMethod, Network, OfferedPayment, PaymentId, Refusal, WireVersion};
 
 /// Maximum size of a payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -39,7 +39,7 @@ pub(crate) struct TriedGas {
 
 /// A payment that matches the server's terms. Its signature is not verified yet.
 #[derive(Debug, Clone)]
-pub struct Payment {
+pub struct OfferedX402 {
     /// The x402 version of the payment and of its answer.
     pub version: WireVersion,
     /// The whole payment object, as received.
@@ -47,7 +47,7 @@ pub struct Payment {
     /// The server's requirements, in the format of `version`.
     pub requirements: Value,
     /// The signed part.
-    pub signed: Signed,
+    pub signed: SignedPayload,
     /// The token to move.
     pub asset: &'static Asset,
     /// The client's id, from the payment-identifier extension.
@@ -64,7 +64,7 @@ pub struct Payment {
 }
 
 /// A received payment that was not compared with any terms yet.
-pub(crate) struct Shown {
+pub(crate) struct ShownPayment {
     version: WireVersion,
     payload: Value,
     /// The client's id.
@@ -75,11 +75,11 @@ pub(crate) struct Shown {
 
 /// The signed part of a payment, and its token.
 struct Exact {
-    signed: Signed,
+    signed: SignedPayload,
     asset: &'static Asset,
 }
 
-impl Shown {
+impl ShownPayment {
     /// Decodes a payment header.
     pub(crate) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
@@ -93,12 +93,12 @@ impl Shown {
             let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
             serde_json::from_slice(json).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
         };
-        let wanted = match version {
+        let requested = match version {
             WireVersion::V1 => 1,
             WireVersion::V2 => 2,
         };
-        if payload["x402Version"] != wanted {
-            return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {wanted}")));
+        if payload["x402Version"] != requested {
+            return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {requested}")));
         }
         let client_id = client_id(&payload)?;
         let mut payload = payload;
@@ -107,7 +107,7 @@ impl Shown {
             WireVersion::V2 => Exact::read(&payload, &payload["accepted"]["network"], Some(&payload["accepted"]["asset"])),
         };
         if let Ok(exact) = &mut exact
-            && let Some(signature) = exact.signed.set_usual_v(exact.asset)
+            && let Some(signature) = exact.signed.normalize_v(exact.asset)
         {
             payload["payload"]["signature"] = json!(signature);
         }
@@ -135,7 +135,7 @@ impl Shown {
     }
 
     /// Matches the payment with `accepts`, the entries of the challenge for `terms` in its x402 version.
-    pub(crate) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
+    pub(crate) fn matching(self, terms: &CallTerms, accepts: Vec<Value>) -> Result<OfferedX402, Refusal> {
         let Self { version, mut payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
         if terms.is_upfront() && version == WireVersion::V1 {
@@ -160,7 +160,7 @@ impl Shown {
         }
         let exact = exact?;
         exact.is_asked_for(&requirements)?;
-        Ok(Payment::of(version, payload, requirements, client_id, exact))
+        Ok(OfferedX402::of(version, payload, requirements, client_id, exact))
     }
 }
 
@@ -172,21 +172,21 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns whether two values are equal. EVM addresses are compared case-insensitively.
-fn is_same(given: &Value, wanted: &Value) -> bool {
+fn is_same(given: &Value, requested: &Value) -> bool {
     let is_address = |text: &str| text.len() == 42 && text.starts_with("0x");
-    match (given, wanted) {
-        (Value::String(given), Value::String(wanted)) if is_address(wanted) => given.eq_ignore_ascii_case(wanted),
-        (given, wanted) => given == wanted,
+    match (given, requested) {
+        (Value::String(given), Value::String(requested)) if is_address(requested) => given.eq_ignore_ascii_case(requested),
+        (given, requested) => given == requested,
     }
 }
 
-impl Offered {
+impl OfferedPayment {
     /// Returns whether it contains data that only its payer knows. All signed data is on the chain once it has settled.
     #[must_use]
     pub fn is_private(&self) -> bool {
         match self {
             Self::Nothing => false,
-            Self::X402 { version, header } => Shown::decode(*version, header).is_ok_and(|shown| shown.is_private()),
+            Self::X402 { version, header } => ShownPayment::decode(*version, header).is_ok_and(|shown| shown.is_private()),
             Self::Credit(_) => true,
         }
     }
@@ -209,8 +209,8 @@ fn nearest(accepts: Vec<Value>, payload: &Value, version: WireVersion, asset: Op
         let asset = network && asset.is_some_and(|asset| is_same(&json!(asset), &entry["asset"]));
         (network, asset, entry["scheme"] == named["scheme"])
     };
-    let most = accepts.iter().map(likeness).max()?;
-    accepts.into_iter().find(|entry| likeness(entry) == most)
+    let max = accepts.iter().map(likeness).max()?;
+    accepts.into_iter().find(|entry| likeness(entry) == max)
 }
 
 impl Exact {
@@ -218,7 +218,7 @@ impl Exact {
     fn read(payload: &Value, network: &Value, asset: Option<&Value>) -> Result<Self, Refusal> {
         let network = Network::named(network.as_str().unwrap_or_default());
         let network = network.ok_or_else(|| Refusal::invalid("invalid_network", "unknown network"))?;
-        let signed = Signed::read(&payload["payload"], network)?;
+        let signed = SignedPayload::read(&payload["payload"], network)?;
         let asset = match asset {
             Some(named) => named.as_str().and_then(|named| Asset::named(network, named)),
             None => signed.asset(network),
@@ -232,20 +232,20 @@ impl Exact {
         if requirements["asset"] != self.asset.address {
             return Err(Refusal::invalid("invalid_payment_requirements", "the payment moves another token than this tool asks for"));
         }
-        let wanted = match &self.signed {
-            Signed::Transfer { .. } | Signed::Transaction(_) => "exact",
-            Signed::Permit { .. } => "upto",
+        let requested = match &self.signed {
+            SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => "exact",
+            SignedPayload::Permit { .. } => "upto",
         };
-        if requirements["scheme"] != wanted {
+        if requirements["scheme"] != requested {
             return Err(Refusal::invalid(
                 "invalid_payload",
                 format!("what is signed is no payment of the scheme {}", requirements["scheme"]),
             ));
         }
         match &self.signed {
-            Signed::Transfer { .. } => Ok(()),
-            Signed::Permit { authorization, .. } => permits(authorization, requirements),
-            Signed::Transaction(transaction) => self.moves(transaction, requirements),
+            SignedPayload::Transfer { .. } => Ok(()),
+            SignedPayload::Permit { authorization, .. } => permits(authorization, requirements),
+            SignedPayload::Transaction(transaction) => self.moves(transaction, requirements),
         }
     }
 
@@ -283,7 +283,7 @@ fn asked(requirements: &Value) -> Option<&str> {
     requirements["amount"].as_str().or(requirements["maxAmountRequired"].as_str())
 }
 
-impl Payment {
+impl OfferedX402 {
     /// Parses a payment from an intent, whose terms were matched before.
     pub(crate) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
         let exact = Exact::read(&payload, &requirements["network"], Some(&requirements["asset"]))?;
@@ -364,14 +364,14 @@ impl Payment {
     #[must_use]
     pub fn amount(&self) -> String {
         match &self.signed {
-            Signed::Transfer { .. } | Signed::Transaction(_) => self.signed.amount(),
-            Signed::Permit { .. } => self.asked().to_owned(),
+            SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => self.signed.amount(),
+            SignedPayload::Permit { .. } => self.asked().to_owned(),
         }
     }
 
     /// Reduces the required amount to the actual charge of a permit.
     pub(crate) fn charge(&mut self, amount: MicroUsd) {
-        if matches!(self.signed, Signed::Permit { .. }) {
+        if matches!(self.signed, SignedPayload::Permit { .. }) {
             self.requirements["amount"] = json!(self.asset.atomic(amount).to_string());
         }
     }
@@ -379,8 +379,8 @@ impl Payment {
     /// Returns the signed permit and its signature, if the payer signed one.
     pub(crate) fn permit(&self) -> Option<(Permit, &str)> {
         match &self.signed {
-            Signed::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
-            Signed::Transfer { .. } | Signed::Transaction(_) => None,
+            SignedPayload::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
+            SignedPayload::Transfer { .. } | SignedPayload::Transaction(_) => None,
         }
     }
 
@@ -392,8 +392,8 @@ impl Payment {
     /// Returns the signed transfer and its signature, if the payer signed one.
     pub(crate) fn transfer(&self) -> Option<(Transfer, &str)> {
         match &self.signed {
-            Signed::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
-            Signed::Permit { .. } | Signed::Transaction(_) => None,
+            SignedPayload::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
+            SignedPayload::Permit { .. } | SignedPayload::Transaction(_) => None,
         }
     }
 
@@ -404,15 +404,15 @@ impl Payment {
 }
 
 /// Checks that the client's `accepted` contains every field of the requirements. Keys may be added inside `extra`.
-fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), Refusal> {
+fn match_v2(payload: &Value, requirements: &Value, terms: &CallTerms) -> Result<(), Refusal> {
     let accepted = &payload["accepted"];
     let mismatch =
         |field: &str| Refusal::invalid("invalid_payment_requirements", format!("`accepted.{field}` is not what this tool asks for"));
-    for (field, wanted) in requirements.as_object().into_iter().flatten() {
+    for (field, requested) in requirements.as_object().into_iter().flatten() {
         let given = &accepted[field];
-        let same = match wanted.as_object() {
+        let same = match requested.as_object() {
             Some(entries) => entries.iter().all(|(name, value)| is_same(&given[name], value)),
-            None => is_same(given, wanted),
+            None => is_same(given, requested),
         };
         if !same {
             return Err(mismatch(field));
@@ -423,7 +423,9 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
         return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool settles after its work"));
     }
     let resource = &payload["resource"]["url"];
-    if !resource.is_null() && !resource.as_str().is_some_and(|url| Way::ALL.iter().any(|way| is_same_url(url, &terms.resource(*way)))) {
+    if !resource.is_null()
+        && !resource.as_str().is_some_and(|url| EntryMethod::ALL.iter().any(|method| is_same_url(url, &terms.resource(*method))))
+    {
         return Err(Refusal::invalid("invalid_payment_requirements", "the payment names the `resource.url` of another tool"));
     }
     extensions::check_echo(&payload["extensions"], terms)

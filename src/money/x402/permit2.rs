@@ -62,14 +62,14 @@ sol! {
 }
 
 /// A decoded call of the proxy.
-pub(crate) struct Taking {
+pub(crate) struct ProxyCall {
     permit: PermitTransferFrom,
     owner: Address,
     witness: Witness,
     pub(crate) amount: U256,
 }
 
-impl Taking {
+impl ProxyCall {
     /// Decodes the input of a call. Data after the arguments is ignored.
     pub(crate) fn read(input: &[u8]) -> Option<Self> {
         if let Ok(settleCall { permit, amount, owner, witness, .. }) = settleCall::abi_decode(input) {
@@ -88,7 +88,7 @@ impl Taking {
     pub(crate) fn takes(&self, permit: &Permit) -> bool {
         let Self { permit: PermitTransferFrom { permitted, deadline, .. }, witness, .. } = self;
         let bound = (witness.to, witness.facilitator, witness.validAfter) == (permit.to, permit.facilitator, permit.valid_after);
-        self.spends(permit) && bound && (permitted.token, permitted.amount, *deadline) == (permit.token, permit.most, permit.deadline)
+        self.spends(permit) && bound && (permitted.token, permitted.amount, *deadline) == (permit.token, permit.max, permit.deadline)
     }
 }
 
@@ -141,7 +141,7 @@ fn address(text: &str) -> Option<Address> {
 pub(crate) struct Permit {
     pub(crate) from: Address,
     pub(crate) token: Address,
-    pub(crate) most: U256,
+    pub(crate) max: U256,
     pub(crate) spender: Address,
     pub(crate) nonce: U256,
     pub(crate) deadline: U256,
@@ -157,7 +157,7 @@ impl Permit {
         Some(Self {
             from: address(from)?,
             token: address(&permitted.token)?,
-            most: decimal(&permitted.amount)?,
+            max: decimal(&permitted.amount)?,
             spender: address(spender)?,
             nonce: decimal(nonce)?,
             deadline: decimal(deadline)?,
@@ -176,7 +176,7 @@ impl Permit {
     pub(crate) fn signing_hash(&self, network: &Network) -> B256 {
         let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, network.chain_id().map(U256::from), Some(PERMIT2), None);
         let message = PermitWitnessTransferFrom {
-            permitted: TokenPermissions { token: self.token, amount: self.most },
+            permitted: TokenPermissions { token: self.token, amount: self.max },
             spender: self.spender,
             nonce: self.nonce,
             deadline: self.deadline,
@@ -187,7 +187,7 @@ impl Permit {
 
     /// Encodes the call of the proxy that takes `amount`.
     pub(crate) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
-        let permitted = TokenPermissions { token: self.token, amount: self.most };
+        let permitted = TokenPermissions { token: self.token, amount: self.max };
         let permit = PermitTransferFrom { permitted, nonce: self.nonce, deadline: self.deadline };
         let witness = Witness { to: self.to, facilitator: self.facilitator, validAfter: self.valid_after };
         settleCall { permit, amount, owner: self.from, witness, signature }.abi_encode().into()

@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 const MOST_DEPTH: usize = 8;
 
 /// Maximum length of a list or text that a schema's minimum requires.
-const MOST_LENGTH: u64 = 64;
+const MAX_LENGTH: u64 = 64;
 
 /// A sample, and the schema to publish with it.
-pub(super) struct Sampled {
+pub(super) struct SampleInput {
     pub(super) sample: Value,
     pub(super) schema: Value,
 }
 
-impl Sampled {
+impl SampleInput {
     /// Returns an object that `schema` accepts, and the schema. If no valid object is sure, returns `{}` and a relaxed
     /// schema that accepts it.
     pub(super) fn object(schema: &Value) -> Self {
@@ -30,9 +30,9 @@ impl Sampled {
 
 /// Returns a schema with the same member schemas, all optional.
 fn relaxed(schema: &Value) -> Value {
-    let told = ["$schema", "$defs", "definitions", "title", "description", "properties", "additionalProperties"];
-    let kept = told.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(name)?.clone())));
-    Value::Object(kept.collect())
+    let reported = ["$schema", "$defs", "definitions", "title", "description", "properties", "additionalProperties"];
+    let stored = reported.iter().filter_map(|name| Some(((*name).to_owned(), schema.get(name)?.clone())));
+    Value::Object(stored.collect())
 }
 
 /// Returns a value that `schema` accepts, if that is sure.
@@ -94,7 +94,7 @@ fn object(members: &Map<String, Value>, depth: usize) -> Option<Value> {
 fn list(members: &Map<String, Value>, depth: usize) -> Option<Value> {
     let least = members.get("minItems").map_or(Some(0), Value::as_u64)?;
     let unsure = ["contains", "prefixItems", "unevaluatedItems"].iter().any(|unsure| members.contains_key(*unsure));
-    if unsure || least > MOST_LENGTH || (least > 1 && members.contains_key("uniqueItems")) {
+    if unsure || least > MAX_LENGTH || (least > 1 && members.contains_key("uniqueItems")) {
         return None;
     }
     if least == 0 {
@@ -116,14 +116,14 @@ fn text(members: &Map<String, Value>) -> Option<Value> {
         Some(Some("date-time")) => "2026-01-31T12:00:00Z",
         Some(_) => return None,
     };
-    let least = members.get("minLength").map_or(Some(0), Value::as_u64).filter(|least| *least <= MOST_LENGTH)?;
-    let most = members.get("maxLength").map_or(Some(u64::MAX), Value::as_u64)?;
+    let least = members.get("minLength").map_or(Some(0), Value::as_u64).filter(|least| *least <= MAX_LENGTH)?;
+    let max = members.get("maxLength").map_or(Some(u64::MAX), Value::as_u64)?;
     let length = text.len() as u64;
     match members.contains_key("format") {
-        true => (least..=most).contains(&length).then(|| json!(text)),
+        true => (least..=max).contains(&length).then(|| json!(text)),
         false => {
-            let wanted = usize::try_from(length.min(most).max(least)).ok()?;
-            Some(json!(text.chars().cycle().take(wanted).collect::<String>()))
+            let requested = usize::try_from(length.min(max).max(least)).ok()?;
+            Some(json!(text.chars().cycle().take(requested).collect::<String>()))
         }
     }
 }
@@ -136,8 +136,8 @@ fn number(members: &Map<String, Value>) -> Option<Value> {
     match (bound("minimum"), bound("maximum")) {
         (None, None) => Some(json!(1)),
         (Some(Some(least)), None) => Some(json!(least)),
-        (None, Some(Some(most))) => Some(json!(most)),
-        (Some(Some(least)), Some(Some(most))) => (least <= most).then(|| json!(least)),
+        (None, Some(Some(max))) => Some(json!(max)),
+        (Some(Some(least)), Some(Some(max))) => (least <= max).then(|| json!(least)),
         _ => None,
     }
 }

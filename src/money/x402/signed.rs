@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    eip3009::{Authorization, Transfer, flaw_of_form, with_usual_v},
+    eip3009::{Authorization, Transfer, format_error, normalize_v},
     permit2::{Permit, PermitAuthorization},
     svm,
 };
@@ -13,7 +13,7 @@ use crate::{Asset, Network, PaymentId, Refusal, network::Family};
 
 /// The signed data and its signature.
 #[derive(Debug, Clone)]
-pub enum Signed {
+pub enum SignedPayload {
     /// An EIP-3009 authorization.
     Transfer {
         /// The authorization.
@@ -32,7 +32,7 @@ pub enum Signed {
     Transaction(svm::Transaction),
 }
 
-impl Signed {
+impl SignedPayload {
     /// Parses the `payload` of a payment that is to settle on `network`.
     pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
         match network.family {
@@ -40,7 +40,7 @@ impl Signed {
             Family::Evm { .. } => Self::transfer(payload),
             Family::Solana => {
                 let text = payload["transaction"].as_str().ok_or_else(|| malformed("payload.transaction is missing"))?;
-                svm::Transaction::parse(text).map(Self::Transaction).map_err(|why| malformed(why.to_string()))
+                svm::Transaction::parse(text).map(Self::Transaction).map_err(|reason| malformed(reason.to_string()))
             }
         }
     }
@@ -89,16 +89,16 @@ impl Signed {
 
     /// Changes `v` from 0 or 1 to 27 or 28 if the payer's key signed, because tokens accept no other. Returns the
     /// signature if it changed.
-    pub(super) fn set_usual_v(&mut self, asset: &Asset) -> Option<&str> {
+    pub(super) fn normalize_v(&mut self, asset: &Asset) -> Option<&str> {
         // Recovering a key takes long, and most signatures have the usual `v`.
         let (signature, usual, by_key) = match self {
             Self::Transfer { authorization, signature } => {
-                let usual = with_usual_v(signature)?;
+                let usual = normalize_v(signature)?;
                 let by_key = Transfer::parse(authorization).is_some_and(|transfer| transfer.signed_by_payer(signature, asset));
                 (signature, usual, by_key)
             }
             Self::Permit { authorization, signature } => {
-                let usual = with_usual_v(signature)?;
+                let usual = normalize_v(signature)?;
                 let by_key = Permit::parse(authorization).is_some_and(|permit| permit.signed_by_payer(signature, asset.network));
                 (signature, usual, by_key)
             }
@@ -112,9 +112,9 @@ impl Signed {
     }
 
     /// Returns a description of a malformed signature.
-    pub(crate) fn flaw_of_form(&self) -> Option<String> {
+    pub(crate) fn format_error(&self) -> Option<String> {
         match self {
-            Self::Transfer { signature, .. } | Self::Permit { signature, .. } => flaw_of_form(signature),
+            Self::Transfer { signature, .. } | Self::Permit { signature, .. } => format_error(signature),
             Self::Transaction(_) => None,
         }
     }

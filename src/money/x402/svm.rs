@@ -75,8 +75,8 @@ impl Transaction {
         if count != signers {
             return Err(Unreadable::Form);
         }
-        let place = keys[..signers.min(keys.len())].iter().position(|key| *key == authority).ok_or(Unreadable::Unsigned)?;
-        let signature = &signatures[place * SIGNATURE_BYTES..(place + 1) * SIGNATURE_BYTES];
+        let position = keys[..signers.min(keys.len())].iter().position(|key| *key == authority).ok_or(Unreadable::Unsigned)?;
+        let signature = &signatures[position * SIGNATURE_BYTES..(position + 1) * SIGNATURE_BYTES];
         let key = VerifyingKey::from_bytes(authority).map_err(|_| Unreadable::Unsigned)?;
         let signed = Signature::from_slice(signature).and_then(|signature| key.verify_strict(message, &signature));
         signed.map_err(|_| Unreadable::Unsigned)?;
@@ -131,7 +131,7 @@ impl<'a> Message<'a> {
             if !moves || data.first() != Some(&TRANSFER_CHECKED) || data.len() != TRANSFER_BYTES {
                 continue;
             }
-            let account = |place: usize| keys.get(usize::from(*accounts.get(place)?)).copied();
+            let account = |position: usize| keys.get(usize::from(*accounts.get(position)?)).copied();
             let amount = u64::from_le_bytes(data[1..9].try_into().ok()?);
             transfers.push(Transfer { mint: account(MINT)?, authority: account(AUTHORITY)?, amount });
         }
@@ -158,11 +158,11 @@ impl<'a> Bytes<'a> {
     /// Reads a compact length: seven bits per byte, lowest first, in the fewest bytes.
     fn length(&mut self) -> Option<usize> {
         let mut length = 0;
-        for place in 0..3 {
+        for position in 0..3 {
             let byte = self.byte()?;
-            length |= usize::from(byte & 0x7f) << (7 * place);
+            length |= usize::from(byte & 0x7f) << (7 * position);
             if byte & 0x80 == 0 {
-                return (place == 0 || byte != 0).then_some(length);
+                return (position == 0 || byte != 0).then_some(length);
             }
         }
         None

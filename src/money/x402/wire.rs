@@ -5,9 +5,9 @@ use std::sync::Arc;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use super::extensions::{self, Cut};
+use super::extensions::{self, ChallengeDetail};
 use super::offer::UPFRONT_BY_V2;
-use crate::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
+use crate::{CallTerms, EntryMethod, Refusal, Settlement, SettlementNotice, WireVersion, terms::short};
 
 /// Maximum size of the `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for all headers of a response, of which
 /// other headers take up to 600 bytes, and 8 KiB for the payer's header, which is longer than the challenge.
@@ -25,7 +25,7 @@ const CUT_DESCRIPTION: usize = 100;
 
 /// An x402 challenge in both versions: v2 for the header, v1 for the body.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Challenge {
+pub struct X402Challenge {
     /// The reason: an x402 code if there is one.
     pub error: String,
     /// The v2 `PaymentRequired` object, with as much detail as fits into the header.
@@ -41,28 +41,28 @@ pub struct Challenge {
 }
 
 /// The data for a challenge.
-pub(crate) struct Question<'a> {
+pub(crate) struct PaymentQuestion<'a> {
     /// The ways to pay, for v1 and v2.
     pub(crate) accepts: [Vec<Value>; 2],
     /// The signed offers of the v2 ways.
     pub(crate) offers: Arc<Vec<Value>>,
-    pub(crate) terms: &'a Terms,
-    pub(crate) way: Way,
+    pub(crate) terms: &'a CallTerms,
+    pub(crate) entry_method: EntryMethod,
 }
 
-impl Challenge {
+impl X402Challenge {
     /// Builds the challenge for `question`.
-    pub(crate) fn new(question: &Question<'_>, error: &str) -> Self {
-        let Question { accepts: [accepts_v1, accepts_v2], offers, terms, way } = question;
-        let (terms, way, error) = (*terms, *way, short(error));
+    pub(crate) fn new(question: &PaymentQuestion<'_>, error: &str) -> Self {
+        let PaymentQuestion { accepts: [accepts_v1, accepts_v2], offers, terms, entry_method: method } = question;
+        let (terms, method, error) = (*terms, *method, short(error));
         let token = extensions::new_token();
-        let told = |cut| {
+        let describe = |cut| {
             let v2 = json!({
                 "x402Version": 2,
                 "error": error,
-                "resource": resource(terms, way, cut),
+                "resource": resource(terms, method, cut),
                 "accepts": accepts_v2,
-                "extensions": extensions::told(terms, way, offers, token.as_deref(), cut),
+                "extensions": extensions::extensions_json(terms, method, offers, token.as_deref(), cut),
             });
             let header = STANDARD.encode(v2.to_string());
             (v2, header)
@@ -72,16 +72,16 @@ impl Challenge {
             // V1 clients find no entry to pay with.
             v1["message"] = json!(UPFRONT_BY_V2);
         }
-        let most = if way == Way::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
-        let (mut v2, mut v2_header) = told(Cut::None);
-        for cut in Cut::MORE {
-            if v2_header.len() <= most {
+        let max = if method == EntryMethod::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
+        let (mut v2, mut v2_header) = describe(ChallengeDetail::None);
+        for cut in ChallengeDetail::MORE {
+            if v2_header.len() <= max {
                 break;
             }
             let whole = v2;
-            (v2, v2_header) = told(cut);
+            (v2, v2_header) = describe(cut);
             // Over MCP the schemas are in the list of tools, and the challenge is returned as sent.
-            if cut == Cut::FIRST && way != Way::Mcp {
+            if cut == ChallengeDetail::FIRST && method != EntryMethod::Mcp {
                 v1["paymentRequired"] = whole;
             }
         }
@@ -98,21 +98,21 @@ impl Challenge {
 }
 
 /// Returns a sentence with the price of a call, and why the call was not made.
-fn sentence(terms: &Terms, error: &str) -> String {
-    let most = if terms.metered { "at most " } else { "" };
+fn sentence(terms: &CallTerms, error: &str) -> String {
+    let max = if terms.metered { "at most " } else { "" };
     let each = if terms.is_upfront() { "each call, charged before it runs" } else { "each successful call" };
-    let costs = format!("`{}` costs {most}{} USD for {each}, paid with x402 or developer credit.", terms.slug, terms.price);
+    let costs = format!("`{}` costs {max}{} USD for {each}, paid with x402 or developer credit.", terms.slug, terms.price);
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
 /// Describes the paid resource.
-fn resource(terms: &Terms, way: Way, cut: Cut) -> Value {
-    let told = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
-    let tags: Vec<_> = terms.tags.iter().filter(told).take(MAX_TAGS).collect();
+fn resource(terms: &CallTerms, method: EntryMethod, cut: ChallengeDetail) -> Value {
+    let describe = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let tags: Vec<_> = terms.tags.iter().filter(describe).take(MAX_TAGS).collect();
     let description = short(&terms.description);
-    let description = if cut < Cut::Description { description } else { description.chars().take(CUT_DESCRIPTION).collect() };
+    let description = if cut < ChallengeDetail::Description { description } else { description.chars().take(CUT_DESCRIPTION).collect() };
     json!({
-        "url": terms.resource(way),
+        "url": terms.resource(method),
         "description": description,
         "mimeType": "application/json",
         "serviceName": "Tollhouse",

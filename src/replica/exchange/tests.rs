@@ -1,6 +1,6 @@
 use std::{num::NonZeroU32, time::Instant};
 
-use tollhouse_base::{clock::Timestamp, penalty::Penalties, rate::Rate};
+use tollhouse_base::{clock::Timestamp, failure_limiter::FailureLimiter, rate_limit::RateLimiter};
 use tollhouse_store::{faulty::FaultyStore, memory::MemoryStore};
 
 use super::*;
@@ -17,15 +17,15 @@ fn shared() -> (Shared, Clock) {
 /// A replica that counts requests and failures.
 struct Counting {
     replica: Arc<Replica>,
-    rate: Arc<Rate<u8>>,
-    failures: Arc<Penalties<u8>>,
+    rate: Arc<RateLimiter<u8>>,
+    failures: Arc<FailureLimiter<u8>>,
 }
 
 impl Counting {
     fn of(store: &Shared, clock: &Clock) -> Self {
         let replica = Replica::new(Arc::clone(store) as _);
-        let rate = Arc::new(Rate::new(NonZeroU32::new(50).unwrap()));
-        let failures = Arc::new(Penalties::new(NonZeroU32::new(10).unwrap(), Duration::from_secs(3_600)));
+        let rate = Arc::new(RateLimiter::new(NonZeroU32::new(50).unwrap()));
+        let failures = Arc::new(FailureLimiter::new(NonZeroU32::new(10).unwrap(), Duration::from_secs(3_600)));
         replica.exchange(clock.clone(), vec![("rate", Arc::clone(&rate) as _), ("failures", Arc::clone(&failures) as _)]);
         Self { replica, rate, failures }
     }
@@ -53,19 +53,19 @@ async fn sums(store: &Shared) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_let_through_no_more_than_one_may_and_what_passes_before_they_hear_of_each_other() {
+async fn three_hosts_exceed_the_limit_only_until_they_exchange_counts() {
     let (store, clock) = shared();
     let replicas = [(); 3].map(|()| Counting::of(&store, &clock));
     pass(&clock, 300, || {}).await;
     let (mut let_through, mut of_few) = (0, 0);
-    let mut asked = 0_u32;
+    let mut request = 0_u32;
     pass(&clock, 20_000, || {
         let all = replicas.iter().filter(|one| one.rate.wait(&1).is_none()).count();
         let_through += all;
         // Another key, whose rate at each replica is within the limit.
-        asked += 1;
-        if asked.is_multiple_of(100) {
-            of_few += usize::from(replicas[(asked / 100) as usize % 3].rate.wait(&2).is_none());
+        request += 1;
+        if request.is_multiple_of(100) {
+            of_few += usize::from(replicas[(request / 100) as usize % 3].rate.wait(&2).is_none());
         }
     })
     .await;
@@ -123,7 +123,7 @@ async fn sums_go_by_themselves_and_who_counts_nothing_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_store_is_of_one_process_nothing_is_told() {
+async fn where_the_store_is_of_one_process_nothing_is_reported() {
     let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
     let one = Counting::of(&store, &clock);
     store.fail_reads();

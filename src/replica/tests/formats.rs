@@ -5,12 +5,12 @@ use tollhouse_store::faulty::Fault;
 use super::*;
 use crate::formats::{Formats, OWN, WRITTEN};
 
-const BEFORE: Known = Known { reads: 4, writes: 4, wants: 4 };
+const BEFORE: KnownFormats = KnownFormats { reads: 4, writes: 4, wants: 4 };
 /// Reads what the next version will write.
-const BETWEEN: Known = Known { reads: 5, writes: 4, wants: 4 };
-const AFTER: Known = Known { reads: 5, writes: 5, wants: 5 };
+const BETWEEN: KnownFormats = KnownFormats { reads: 5, writes: 4, wants: 4 };
+const AFTER: KnownFormats = KnownFormats { reads: 5, writes: 5, wants: 5 };
 
-fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
+fn of(store: &Arc<FaultyStore<MemoryStore>>, known: KnownFormats) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
 }
 
@@ -23,9 +23,9 @@ async fn stays(replica: &Replica, clock: &Clock) {
     }
 }
 
-async fn starts(replica: &Arc<Replica>) -> Result<Arc<Holds>, JoinError> {
+async fn starts(replica: &Arc<Replica>) -> Result<Arc<HeldChanges>, JoinError> {
     replica.begin().await?;
-    let holds = Arc::new(Holds::default());
+    let holds = Arc::new(HeldChanges::default());
     replica.follow(Arc::clone(&holds) as _).await?;
     Ok(holds)
 }
@@ -35,9 +35,9 @@ async fn a_version_takes_the_place_of_the_one_before_while_both_serve() {
     let (store, _) = shared();
     let (first, second) = (of(&store, BEFORE), of(&store, BETWEEN));
     let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
-    let mut told: Vec<_> = first.seen().await.unwrap().into_iter().map(|seen| seen.formats).collect();
-    told.sort_unstable();
-    assert_eq!(told, [4, 5]);
+    let mut listed: Vec<_> = first.seen().await.unwrap().into_iter().map(|seen| seen.formats).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, [4, 5]);
     first.leave().await;
     let third = of(&store, AFTER);
     let _holds = starts(&third).await.unwrap();
@@ -69,7 +69,7 @@ async fn of_two_versions_that_begin_at_once_one_sees_the_other() {
     let (old, new) = (of(&store, BEFORE), of(&store, AFTER));
     old.begin().await.unwrap();
     let _holds = starts(&new).await.unwrap();
-    let refused = old.follow(Arc::new(Holds::default())).await.unwrap_err();
+    let refused = old.follow(Arc::new(HeldChanges::default())).await.unwrap_err();
     assert!(matches!(refused, JoinError::Later { written: 5, reads: 4 }), "{refused}");
 }
 
@@ -112,16 +112,16 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
 #[tokio::test(start_paused = true)]
 async fn host_that_starts_beside_no_older_one_writes_an_optional_format_at_once() {
     let (store, _) = shared();
-    let left = of(&store, BEFORE);
-    let _holds = starts(&left).await.unwrap();
-    left.leave().await;
+    let remaining = of(&store, BEFORE);
+    let _holds = starts(&remaining).await.unwrap();
+    remaining.leave().await;
     let (first, second) = (of(&store, BETWEEN), of(&store, BETWEEN));
     assert!(!first.may_write(5).await.unwrap(), "it has no lease yet");
     let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
     for host in [&second, &first] {
         assert!(host.may_write(5).await.unwrap());
     }
-    assert_eq!(WRITTEN.get(&*store, &()).await.unwrap(), Some(Formats { up_to: 5 }));
+    assert_eq!(WRITTEN.get(&*store, &()).await.unwrap(), Some(Formats { through: 5 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +171,7 @@ async fn a_store_whose_rows_are_of_a_later_version_is_not_checked_by_this_one() 
     let store = MemoryStore::new();
     readable(&store).await.unwrap();
     for (up_to, reads) in [(OWN.reads, true), (OWN.reads + 1, false)] {
-        store.apply(WRITTEN.put(&(), &Formats { up_to }), Durability::Durable).await.unwrap();
+        store.apply(WRITTEN.put(&(), &Formats { through: up_to }), Durability::Durable).await.unwrap();
         assert_eq!(readable(&store).await.is_ok(), reads, "up to {up_to}");
     }
 }

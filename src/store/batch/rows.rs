@@ -4,9 +4,9 @@ use super::Batch;
 use crate::{
     add::Add,
     key::Key,
-    limit::Limit,
-    plan::{Entry, stored_key},
+    limit::SumLimit,
     table::{Counter, Row, Table},
+    table_plan::{IndexEntry, stored_key},
     value::Value,
     write::Check,
 };
@@ -53,7 +53,7 @@ impl Batch {
     /// have created.
     pub fn put_new<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
         for index in table.indexes {
-            self.writes.extend(index(key, value).map(Entry::put));
+            self.writes.extend(index(key, value).map(IndexEntry::put));
         }
         let at = stored_key(table.plan, key);
         self.write(table.plan, at, Some(value.to_bytes()))
@@ -65,8 +65,8 @@ impl Batch {
         for index in table.indexes {
             let (before, after) = (index(&row.key, &row.value), index(&row.key, value));
             if before != after {
-                self.writes.extend(before.map(Entry::delete));
-                self.writes.extend(after.map(Entry::put));
+                self.writes.extend(before.map(IndexEntry::delete));
+                self.writes.extend(after.map(IndexEntry::put));
             }
         }
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
@@ -80,7 +80,7 @@ impl Batch {
     /// Removes `row` and its index entries without a check. Use it for rows that no longer change.
     pub fn sweep<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
         for index in table.indexes {
-            self.writes.extend(index(&row.key, &row.value).map(Entry::delete));
+            self.writes.extend(index(&row.key, &row.value).map(IndexEntry::delete));
         }
         self.write(table.plan, row.at.clone(), None)
     }
@@ -92,10 +92,10 @@ impl Batch {
     }
 
     /// Adds `by` to the sum at `key`. The sum must stay within `limit`.
-    pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i128, limit: Limit) -> &mut Self {
+    pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i128, limit: SumLimit) -> &mut Self {
         let at = stored_key(counter.plan, key);
         if counter.plan.followed {
-            self.told.push((counter.plan.space, at.clone()));
+            self.changelog.push((counter.plan.space, at.clone()));
         }
         self.adds.push(Add { space: counter.plan.space, key: at, by, limit });
         self

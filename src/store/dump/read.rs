@@ -4,8 +4,8 @@ use std::io::Read;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MOST, NONE, ROWS, SPACE, SUMS};
-use crate::{MAX_KEY_BYTES, Page, Space, Sums, Write};
+use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MAX, NONE, ROWS, SPACE, SUMS};
+use crate::{CopyPage, MAX_KEY_BYTES, RowSums, Space, Write};
 
 /// Maximum bytes of a block beyond one row.
 const SLACK: u32 = 1024 * 1024;
@@ -25,7 +25,7 @@ pub struct DumpReader<R> {
     open: Option<Space>,
     changes: Changes,
     /// Totals of the rows. Not used if there were changes.
-    found: Sums,
+    found: RowSums,
     ended: bool,
 }
 
@@ -59,7 +59,7 @@ impl<R: Read> DumpReader<R> {
             last: None,
             open: None,
             changes: Changes::None,
-            found: Sums::default(),
+            found: RowSums::default(),
             ended: false,
         };
         let (kind, header) = dump.block()?;
@@ -80,7 +80,7 @@ impl<R: Read> DumpReader<R> {
     /// # Errors
     ///
     /// A damaged dump. Do not rely on the pages returned before the error.
-    pub fn next_page(&mut self) -> Result<Option<Page>, DumpError> {
+    pub fn next_page(&mut self) -> Result<Option<CopyPage>, DumpError> {
         if self.ended {
             return Ok(None);
         }
@@ -108,17 +108,17 @@ impl<R: Read> DumpReader<R> {
     /// # Errors
     ///
     /// The same as for [`DumpReader::next_page`].
-    pub fn verify(mut self) -> Result<(u64, Sums), DumpError> {
-        let mut sums = Sums::default();
+    pub fn verify(mut self) -> Result<(u64, RowSums), DumpError> {
+        let mut sums = RowSums::default();
         while let Some(page) = self.next_page()? {
-            if let Page::End(said) = page {
-                sums = *said;
+            if let CopyPage::End(message) = page {
+                sums = *message;
             }
         }
         Ok((self.at, sums))
     }
 
-    fn rows(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
+    fn rows(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
         let Some((space, mut rest)) = space_of(holds) else { return Err(self.damaged("rows of no known space")) };
         if self.open.is_some_and(|open| open != space) {
             return Err(self.damaged("a space that was not ended"));
@@ -136,10 +136,10 @@ impl<R: Read> DumpReader<R> {
             self.count += 1;
             rows.push(Write::put(space, key, value));
         }
-        Ok(Page::Rows(rows))
+        Ok(CopyPage::Rows(rows))
     }
 
-    fn changed(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
+    fn changed(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
         self.changes = Changes::Open;
         self.part.update(holds);
         let (mut rest, mut changes) = (holds, Vec::new());
@@ -153,31 +153,31 @@ impl<R: Read> DumpReader<R> {
             self.count += 1;
             changes.push(change);
         }
-        Ok(Page::Changes(changes))
+        Ok(CopyPage::Changes(changes))
     }
 
     /// Compares the count and hash at the end of a section with what was read.
-    fn ends_part(&mut self, of: &[u8], said: &[u8]) -> Result<(), DumpError> {
+    fn ends_part(&mut self, of: &[u8], message: &[u8]) -> Result<(), DumpError> {
         let digest = std::mem::take(&mut self.part).finalize();
         self.count = 0;
-        if said == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a part is not what its end says")) }
+        if message == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a part is not what its end says")) }
     }
 
-    fn end(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
-        let Some(sums) = Sums::of_bytes(holds) else { return Err(self.damaged("its sums do not read")) };
+    fn end(&mut self, holds: &[u8]) -> Result<CopyPage, DumpError> {
+        let Some(sums) = RowSums::of_bytes(holds) else { return Err(self.damaged("its sums do not read")) };
         if self.changes == Changes::None && sums != self.found {
             return Err(self.damaged("it does not hold what its sums say"));
         }
         let digest = self.all.clone().finalize();
-        let (kind, said) = self.block()?;
-        if kind != END || said != digest[..] {
+        let (kind, message) = self.block()?;
+        if kind != END || message != digest[..] {
             return Err(self.damaged("it is not what its end says"));
         }
         if self.from.read(&mut [0])? != 0 {
             return Err(self.damaged("something follows its end"));
         }
         self.ended = true;
-        Ok(Page::End(Box::new(sums)))
+        Ok(CopyPage::End(Box::new(sums)))
     }
 
     fn block(&mut self) -> Result<(u8, Vec<u8>), DumpError> {
@@ -185,7 +185,7 @@ impl<R: Read> DumpReader<R> {
         self.from.read_exact(&mut head).map_err(|error| self.short(error))?;
         let [kind, length @ ..] = head;
         let length = u32::from_be_bytes(length);
-        if length > MOST + SLACK {
+        if length > MAX + SLACK {
             return Err(self.damaged("a block that is too long"));
         }
         // Reads at most to the end of the file, even if a damaged length says more.

@@ -5,7 +5,7 @@ use std::io::Write as Out;
 use sha2::{Digest as _, Sha256};
 
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, NONE, ROWS, SPACE, SUMS};
-use crate::{Page, Space, Sums, Write};
+use crate::{CopyPage, RowSums, Space, Write};
 
 /// Approximate size of a block, in bytes.
 const BLOCK: usize = 256 * 1024;
@@ -42,11 +42,11 @@ impl<W: Out> DumpWriter<W> {
     /// # Errors
     ///
     /// Errors of `to`.
-    pub fn page(&mut self, page: &Page) -> Result<(), DumpError> {
+    pub fn page(&mut self, page: &CopyPage) -> Result<(), DumpError> {
         match page {
-            Page::Rows(rows) => rows.iter().try_for_each(|row| self.row(row)),
-            Page::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
-            Page::End(sums) => self.end(sums),
+            CopyPage::Rows(rows) => rows.iter().try_for_each(|row| self.row(row)),
+            CopyPage::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
+            CopyPage::End(sums) => self.end(sums),
         }
     }
 
@@ -108,7 +108,7 @@ impl<W: Out> DumpWriter<W> {
         }
     }
 
-    fn end(&mut self, sums: &Sums) -> Result<(), DumpError> {
+    fn end(&mut self, sums: &RowSums) -> Result<(), DumpError> {
         self.end_part()?;
         self.block(SUMS, &sums.to_bytes())?;
         let digest = self.all.clone().finalize();

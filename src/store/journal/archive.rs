@@ -2,7 +2,7 @@
 //!
 //! There is one file for each segment with money. It has the segment's frames that contain money, with only the money
 //! part of each. Instead of the hash of all frames before, each frame stores the chain before it and the `rest` hash
-//! that went into it, from which the chain can be verified ([`super::link`]). An archive file starts with the same
+//! that went into it, from which the chain can be verified ([`super::hash_chain`]). An archive file starts with the same
 //! number as its segment.
 
 use std::{
@@ -11,14 +11,14 @@ use std::{
 };
 
 use super::{
-    archived::Archived,
-    damage::{Damage, JournalError},
-    ends,
+    archive_hashes,
+    archived::ArchiveFrames,
+    damage::{JournalDamage, JournalError},
     frame::Frame,
-    link::Link,
-    reader::{Found, Reader},
-    segment::{Kind, Named, Opening},
-    unfinished::Unfinished,
+    hash_chain::ChainLink,
+    reader::{FrameAt, FrameReader},
+    segment::{SegmentFile, SegmentHeader, SegmentKind},
+    temp_file::TempFile,
 };
 
 /// The extension of a segment that could not be read when its money was to be archived.
@@ -38,8 +38,8 @@ impl Archive {
     /// stays. A damaged segment is renamed and stays too. The first such damage is returned once all other segments are
     /// done.
     pub(crate) fn take(store: &Path, sequence: u64) -> Result<(), JournalError> {
-        let folder = store.join(Kind::Segment.folder());
-        let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+        let folder = store.join(SegmentKind::Segment.folder());
+        let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
         let mut damaged = Ok(());
         for pair in segments.windows(2) {
             if let [segment, next] = pair
@@ -50,7 +50,7 @@ impl Archive {
                     Err(JournalError::Damaged(damage)) => {
                         let aside = segment.path.with_extension(DAMAGED);
                         fs::rename(&segment.path, &aside).map_err(JournalError::io(&aside))?;
-                        damaged = damaged.and(Err(Damage { file: aside, ..*damage }.into()));
+                        damaged = damaged.and(Err(JournalDamage { file: aside, ..*damage }.into()));
                     }
                     Err(error) => return Err(error),
                 }
@@ -62,7 +62,7 @@ impl Archive {
 
     /// Verifies the hash chain through the whole archive.
     pub(crate) fn check(store: &Path) -> Result<Self, JournalError> {
-        let mut archived = Archived::start(store)?;
+        let mut archived = ArchiveFrames::start(store)?;
         let files = archived.files();
         let mut frames = 0;
         while archived.next()?.is_some() {
@@ -73,15 +73,15 @@ impl Archive {
 
     /// Checks that no file is missing and that both ends of each file are intact. The frames between are not read.
     pub(crate) fn look(store: &Path) -> Result<(), JournalError> {
-        ends::look(store)
+        archive_hashes::look(store)
     }
 
     /// Archives the money of a segment's frames up to `until`, or up to its first damage.
-    pub(crate) fn keep(store: &Path, segment: &Named, until: u64) -> Result<(), JournalError> {
-        let path = store.join(Kind::Archive.folder()).join(Kind::Archive.file_name(segment.sequence));
-        let mut reader = Reader::open(&segment.path, Kind::Segment)?;
-        let opening = Opening { kind: Kind::Archive, size: 0, ..reader.opening };
-        let mut file = Unfinished::begin(path.clone()).map_err(JournalError::io(&path))?;
+    pub(crate) fn keep(store: &Path, segment: &SegmentFile, until: u64) -> Result<(), JournalError> {
+        let path = store.join(SegmentKind::Archive.folder()).join(SegmentKind::Archive.file_name(segment.sequence));
+        let mut reader = FrameReader::open(&segment.path, SegmentKind::Segment)?;
+        let opening = SegmentHeader { kind: SegmentKind::Archive, size: 0, ..reader.opening };
+        let mut file = TempFile::begin(path.clone()).map_err(JournalError::io(&path))?;
         let mut sectors = opening.sector();
         let (mut sequence, mut link) = (opening.sequence, opening.link);
         let mut read = Ok(());
@@ -89,7 +89,7 @@ impl Archive {
             match follow(&mut reader, sequence, link, until) {
                 Ok(frame) => {
                     (sequence, link) = (sequence + 1, frame.link());
-                    kept(&frame).iter().for_each(|kept| kept.write(&mut sectors));
+                    archived_part(&frame).iter().for_each(|stored| stored.write(&mut sectors));
                     file.write(&std::mem::take(&mut sectors)).map_err(JournalError::io(&path))?;
                 }
                 Err(error) => read = Err(error),
@@ -105,20 +105,22 @@ impl Archive {
 }
 
 /// Reads the next frame and checks that it follows from the ones before.
-fn follow(reader: &mut Reader, sequence: u64, link: Link, until: u64) -> Result<Box<Frame>, JournalError> {
+fn follow(reader: &mut FrameReader, sequence: u64, link: ChainLink, until: u64) -> Result<Box<Frame>, JournalError> {
     let at = reader.at();
     match reader.next(sequence)? {
-        Found::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => Ok(frame),
-        Found::Frame(_) => Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
-        Found::Zeros { .. } | Found::End => Err(reader.damage("it ends before its last frame", at, sequence).of(sequence, until).into()),
+        FrameAt::Frame(frame) if frame.head.sequence == sequence && frame.head.link == link => Ok(frame),
+        FrameAt::Frame(_) => Err(reader.damage("a frame that does not follow from those before it", at, sequence).into()),
+        FrameAt::Zeros { .. } | FrameAt::End => {
+            Err(reader.damage("it ends before its last frame", at, sequence).of(sequence, until).into())
+        }
     }
 }
 
 /// Returns the archived form of a frame, or `None` if it has no money.
-fn kept(frame: &Frame) -> Option<Frame> {
+fn archived_part(frame: &Frame) -> Option<Frame> {
     let head = frame.head;
     let folded = head.link.next(head.sequence, b"", &frame.rest).rest;
-    let link = Link { chain: head.link.chain, rest: folded };
+    let link = ChainLink { chain: head.link.chain, rest: folded };
     let money = Some(frame.money.clone()).filter(|money| !money.is_empty())?;
     Frame::new(head.sequence, head.synced, link, money, vec![])
 }

@@ -6,32 +6,32 @@ use std::{
 };
 
 use super::{
+    archive_hashes::ArchiveHashes,
     damage::JournalError,
-    ends::Ends,
     frame::Frame,
-    link::{Hash, Link},
-    reader::{Found, Reader},
-    segment::{Kind, Named},
+    hash_chain::{ChainLink, Hash},
+    reader::{FrameAt, FrameReader},
+    segment::{SegmentFile, SegmentKind},
 };
 
 /// The frames of the archive, from the first on.
 #[derive(Debug)]
-pub(crate) struct Archived {
+pub(crate) struct ArchiveFrames {
     store: PathBuf,
-    files: vec::IntoIter<Named>,
+    files: vec::IntoIter<SegmentFile>,
     /// The file being read, and the chain up to its last frame read.
-    reading: Option<(Reader, Hash)>,
-    ends: Ends,
+    reading: Option<(FrameReader, Hash)>,
+    ends: ArchiveHashes,
     /// Number of the last frame read.
     last: u64,
 }
 
-impl Archived {
+impl ArchiveFrames {
     /// Starts at the first frame.
     pub(crate) fn start(store: &Path) -> Result<Self, JournalError> {
-        let folder = store.join(Kind::Archive.folder());
-        let files = Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))?;
-        Ok(Self { store: store.to_owned(), files: files.into_iter(), reading: None, ends: Ends::of(store)?, last: 0 })
+        let folder = store.join(SegmentKind::Archive.folder());
+        let files = SegmentFile::all(store, SegmentKind::Archive).map_err(JournalError::io(&folder))?;
+        Ok(Self { store: store.to_owned(), files: files.into_iter(), reading: None, ends: ArchiveHashes::of(store)?, last: 0 })
     }
 
     /// Returns the next frame, or `None` after the last.
@@ -46,17 +46,17 @@ impl Archived {
             };
             let at = reader.at();
             match reader.next(self.last + 1)? {
-                Found::Frame(frame) => {
+                FrameAt::Frame(frame) => {
                     let head = frame.head;
                     if head.link.chain != *here || head.sequence <= self.last {
                         return Err(reader.damage("a frame that does not follow from those before it", at, head.sequence).into());
                     }
-                    *here = Link::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
+                    *here = ChainLink::of_money(*here, head.sequence, &frame.money, head.link.rest).chain;
                     self.last = head.sequence;
                     return Ok(Some(frame));
                 }
-                Found::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, self.last + 1).into()),
-                Found::End => {
+                FrameAt::Zeros { .. } => return Err(reader.damage("zeros in place of a frame", at, self.last + 1).into()),
+                FrameAt::End => {
                     self.ends.close(*here);
                     self.reading = None;
                 }

@@ -12,14 +12,14 @@ use std::{
 };
 
 use super::{
-    damage::{Damage, JournalError},
+    damage::{JournalDamage, JournalError},
     frame::Frame,
-    link::Link,
-    part::{Part, Row},
-    reader::{Found, Reader},
-    segment::{Kind, Named, Opening},
-    total::{Totals, Weight, checksum},
-    unfinished::Unfinished,
+    hash_chain::ChainLink,
+    part::{FramePart, RowPart},
+    reader::{FrameAt, FrameReader},
+    segment::{SegmentFile, SegmentHeader, SegmentKind},
+    temp_file::TempFile,
+    total::{RowWeight, SpaceTotals, checksum},
 };
 
 /// Approximate bytes of rows in a frame.
@@ -27,33 +27,33 @@ const FRAME_BYTES: usize = 256 * 1024;
 
 /// A checkpoint that is being written.
 #[derive(Debug)]
-pub(crate) struct Dump {
-    file: Unfinished,
+pub(crate) struct CheckpointWriter {
+    file: TempFile,
     frames: u64,
-    link: Link,
-    rows: Vec<Row>,
+    link: ChainLink,
+    rows: Vec<RowPart>,
     row_bytes: usize,
-    totals: Totals,
+    totals: SpaceTotals,
     buffer: Vec<u8>,
 }
 
-impl Dump {
+impl CheckpointWriter {
     /// Begins a checkpoint of all frames up to `sequence`, whose hash is `link`.
-    pub(crate) fn begin(store: &Path, sequence: u64, link: Link) -> io::Result<Self> {
-        let path = store.join(Kind::Checkpoint.folder()).join(Kind::Checkpoint.file_name(sequence));
-        let mut file = Unfinished::begin(path)?;
-        file.write(&Opening { kind: Kind::Checkpoint, size: 0, sequence, link }.sector())?;
-        let (link, totals) = (Link::default(), Totals::default());
+    pub(crate) fn begin(store: &Path, sequence: u64, link: ChainLink) -> io::Result<Self> {
+        let path = store.join(SegmentKind::Checkpoint.folder()).join(SegmentKind::Checkpoint.file_name(sequence));
+        let mut file = TempFile::begin(path)?;
+        file.write(&SegmentHeader { kind: SegmentKind::Checkpoint, size: 0, sequence, link }.sector())?;
+        let (link, totals) = (ChainLink::default(), SpaceTotals::default());
         Ok(Self { file, frames: 0, link, rows: vec![], row_bytes: 0, totals, buffer: Vec::new() })
     }
 
     /// Adds a row of a space, or of other data that the tree keeps.
     pub(crate) fn add(&mut self, space: u8, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
         if let Some(total) = self.totals.of(space) {
-            total.change(None, Some(Weight::of(space, &key, value.len(), checksum(space, &key, &value))));
+            total.change(None, Some(RowWeight::of(space, &key, value.len(), checksum(space, &key, &value))));
         }
         self.row_bytes += key.len() + value.len();
-        self.rows.push(Row { space, key, value: Some(value) });
+        self.rows.push(RowPart { space, key, value: Some(value) });
         if self.row_bytes < FRAME_BYTES {
             return Ok(());
         }
@@ -61,15 +61,15 @@ impl Dump {
     }
 
     /// Returns the totals of the rows in it.
-    pub(crate) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> SpaceTotals {
         self.totals
     }
 
     /// Completes the checkpoint, syncs it and gives it its name. `until` is the number at which the walk ended, and all
     /// frames up to it must be on disk. `totals` are those at the number at which it began.
-    pub(crate) fn finish(mut self, until: u64, totals: &Totals) -> io::Result<()> {
+    pub(crate) fn finish(mut self, until: u64, totals: &SpaceTotals) -> io::Result<()> {
         self.flush()?;
-        let [then, within] = [totals, &self.totals].map(|totals| Part { totals: totals.listed(), ..Part::default() });
+        let [then, within] = [totals, &self.totals].map(|totals| FramePart { totals: totals.listed(), ..FramePart::default() });
         self.frame(until, &then, &within)?;
         self.file.finish()
     }
@@ -80,10 +80,10 @@ impl Dump {
         }
         self.row_bytes = 0;
         let rows = std::mem::take(&mut self.rows);
-        self.frame(0, &Part::default(), &Part { rows, ..Part::default() })
+        self.frame(0, &FramePart::default(), &FramePart { rows, ..FramePart::default() })
     }
 
-    fn frame(&mut self, synced: u64, then: &Part, within: &Part) -> io::Result<()> {
+    fn frame(&mut self, synced: u64, then: &FramePart, within: &FramePart) -> io::Result<()> {
         let frame = Frame::new(self.frames + 1, synced, self.link, then.bytes(), within.bytes());
         let frame = frame.ok_or_else(|| io::Error::new(io::ErrorKind::FileTooLarge, "a row is longer than a frame"))?;
         (self.frames, self.link) = (frame.sequence(), frame.link());
@@ -95,71 +95,71 @@ impl Dump {
 
 /// A part of a checkpoint.
 #[derive(Debug)]
-pub(crate) enum Held {
-    Rows(Vec<Row>),
+pub(crate) enum CheckpointItem {
+    Rows(Vec<RowPart>),
     End {
         /// The number from which the checkpoint is consistent.
         until: u64,
         /// The totals at the checkpoint's own number.
-        totals: Box<Totals>,
+        totals: Box<SpaceTotals>,
     },
 }
 
 /// A checkpoint that is being read.
 #[derive(Debug)]
-pub(crate) struct Checkpoint {
+pub(crate) struct CheckpointReader {
     path: PathBuf,
-    reader: Reader,
+    reader: FrameReader,
     /// The number of the last frame that it includes.
     pub(crate) sequence: u64,
-    pub(crate) link: Link,
+    pub(crate) link: ChainLink,
     frames: u64,
-    frames_link: Link,
-    found: Totals,
+    frames_link: ChainLink,
+    found: SpaceTotals,
 }
 
-impl Checkpoint {
+impl CheckpointReader {
     /// Opens the newest checkpoint, if there is one.
     pub(crate) fn newest(store: &Path) -> Result<Option<Self>, JournalError> {
-        let folder = store.join(Kind::Checkpoint.folder());
-        let newest = Named::all(store, Kind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
+        let folder = store.join(SegmentKind::Checkpoint.folder());
+        let newest = SegmentFile::all(store, SegmentKind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
         newest.map(|newest| Self::open(&newest)).transpose()
     }
 
-    pub(crate) fn open(named: &Named) -> Result<Self, JournalError> {
-        let reader = Reader::open(&named.path, Kind::Checkpoint)?;
+    pub(crate) fn open(named: &SegmentFile) -> Result<Self, JournalError> {
+        let reader = FrameReader::open(&named.path, SegmentKind::Checkpoint)?;
         let (sequence, link) = (reader.opening.sequence, reader.opening.link);
         if sequence != named.sequence {
-            return Err(Damage::new(&named.path, format!("it is that of frame {sequence}")).at(0).into());
+            return Err(JournalDamage::new(&named.path, format!("it is that of frame {sequence}")).at(0).into());
         }
-        let (path, frames_link, found) = (named.path.clone(), Link::default(), Totals::default());
+        let (path, frames_link, found) = (named.path.clone(), ChainLink::default(), SpaceTotals::default());
         Ok(Self { path, reader, sequence, link, frames: 0, frames_link, found })
     }
 
     /// Returns the next part of the checkpoint.
-    pub(crate) fn next(&mut self) -> Result<Held, JournalError> {
+    pub(crate) fn next(&mut self) -> Result<CheckpointItem, JournalError> {
         let (then, part, until) = self.part()?;
-        for Row { space, key, value } in &part.rows {
+        for RowPart { space, key, value } in &part.rows {
             let (Some(total), Some(value)) = (self.found.of(*space), value) else { continue };
-            total.change(None, Some(Weight::of(*space, key, value.len(), checksum(*space, key, value))));
+            total.change(None, Some(RowWeight::of(*space, key, value.len(), checksum(*space, key, value))));
         }
         if !part.rows.is_empty() {
-            return Ok(Held::Rows(part.rows));
+            return Ok(CheckpointItem::Rows(part.rows));
         }
         let [totals, within] = [then, part].map(|part| {
-            let mut said = Totals::default();
-            said.set(&part.totals);
-            said
+            let mut message = SpaceTotals::default();
+            message.set(&part.totals);
+            message
         });
         if within != self.found {
             return Err(self.damage("it does not hold what its end says").into());
         }
-        Ok(Held::End { until, totals: Box::new(totals) })
+        Ok(CheckpointItem::End { until, totals: Box::new(totals) })
     }
 
-    fn part(&mut self) -> Result<(Part, Part, u64), JournalError> {
+    fn part(&mut self) -> Result<(FramePart, FramePart, u64), JournalError> {
         let (expected, at) = (self.frames + 1, self.reader.at());
-        let Found::Frame(frame) = self.reader.next(expected)? else { return Err(self.damage("it ends too early").at(at).into()) };
+        let FrameAt::Frame(frame) = self.reader.next(expected)? else { return Err(self.damage("it ends too early").at(at).into()) };
         if frame.head.sequence != expected || frame.head.link != self.frames_link {
             return Err(self.damage("a part that does not follow from those before it").at(at).into());
         }
@@ -168,7 +168,7 @@ impl Checkpoint {
         Ok((then, part, frame.head.synced))
     }
 
-    fn damage(&self, what: &str) -> Damage {
-        Damage::new(&self.path, what)
+    fn damage(&self, what: &str) -> JournalDamage {
+        JournalDamage::new(&self.path, what)
     }
 }

@@ -12,7 +12,7 @@ const NAMED: usize = 10;
 
 /// Data on disk that is missing or has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct JournalDamage {
     /// The damaged file.
     pub file: PathBuf,
     /// The offset in the file, in bytes.
@@ -27,7 +27,7 @@ pub struct Damage {
     pub more_rows: bool,
 }
 
-impl Damage {
+impl JournalDamage {
     pub(crate) fn new(file: &Path, what: impl Into<String>) -> Self {
         Self { file: file.to_owned(), offset: None, what: what.into(), sequences: None, rows: vec![], more_rows: false }
     }
@@ -45,7 +45,7 @@ impl Damage {
     }
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for JournalDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.file.display())?;
         if let Some(offset) = self.offset {
@@ -68,7 +68,7 @@ impl fmt::Display for Damage {
     }
 }
 
-impl std::error::Error for Damage {}
+impl std::error::Error for JournalDamage {}
 
 /// Names a row by its table and key, for people.
 pub(crate) fn name(space: u8, key: &[u8]) -> String {
@@ -83,7 +83,7 @@ pub(crate) fn name(space: u8, key: &[u8]) -> String {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JournalError {
     #[error("{0}")]
-    Damaged(Box<Damage>),
+    Damaged(Box<JournalDamage>),
     #[error("`{}`: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -95,8 +95,8 @@ impl JournalError {
     }
 }
 
-impl From<Damage> for JournalError {
-    fn from(damage: Damage) -> Self {
+impl From<JournalDamage> for JournalError {
+    fn from(damage: JournalDamage) -> Self {
         Self::Damaged(Box::new(damage))
     }
 }

@@ -1,9 +1,9 @@
 //! Frames: groups of commits, as they are stored in sectors.
 
 use super::{
-    cut::Cut,
-    link::Link,
-    part::Part,
+    byte_cursor::ByteCursor,
+    hash_chain::ChainLink,
+    part::FramePart,
     sector::{self, sectors},
 };
 
@@ -12,26 +12,26 @@ pub(super) const HEAD: usize = 8 + 8 + 4 + 4 + 64;
 
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct FrameHead {
     pub(super) sequence: u64,
     /// The highest number known to be on disk when this frame was written.
     pub(super) synced: u64,
     pub(super) money_bytes: u32,
     pub(super) rest_bytes: u32,
     /// The hashes of all frames before. In the archive: the chain before, and the `rest` hash that went into it.
-    pub(super) link: Link,
+    pub(super) link: ChainLink,
 }
 
-impl Head {
+impl FrameHead {
     /// Parses a header. Returns `None` also for the highest possible number, after which no frame could follow.
     pub(super) fn read(content: &[u8]) -> Option<Self> {
-        let mut cut = Cut(content);
+        let mut cut = ByteCursor(content);
         let head = Self {
             sequence: cut.u64()?,
             synced: cut.u64()?,
             money_bytes: cut.u32()?,
             rest_bytes: cut.u32()?,
-            link: Link::of_bytes(&cut.array()?),
+            link: ChainLink::of_bytes(&cut.array()?),
         };
         (head.sequence < u64::MAX).then_some(head)
     }
@@ -52,21 +52,21 @@ impl Head {
 /// A frame with its parts still encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    pub(super) head: Head,
+    pub(super) head: FrameHead,
     pub(super) money: Vec<u8>,
     pub(super) rest: Vec<u8>,
 }
 
 impl Frame {
     /// Creates a frame, or returns `None` if the parts are too long for one.
-    pub(super) fn new(sequence: u64, synced: u64, link: Link, money: Vec<u8>, rest: Vec<u8>) -> Option<Self> {
+    pub(super) fn new(sequence: u64, synced: u64, link: ChainLink, money: Vec<u8>, rest: Vec<u8>) -> Option<Self> {
         let (money_bytes, rest_bytes) = (u32::try_from(money.len()).ok()?, u32::try_from(rest.len()).ok()?);
-        Some(Self { head: Head { sequence, synced, money_bytes, rest_bytes, link }, money, rest })
+        Some(Self { head: FrameHead { sequence, synced, money_bytes, rest_bytes, link }, money, rest })
     }
 
     /// Creates a frame from its header and the bytes after it.
-    pub(super) fn of(head: Head, parts: &[u8]) -> Option<Self> {
-        let mut cut = Cut(parts);
+    pub(super) fn of(head: FrameHead, parts: &[u8]) -> Option<Self> {
+        let mut cut = ByteCursor(parts);
         let money = cut.bytes(usize::try_from(head.money_bytes).ok()?)?.to_vec();
         let rest = cut.bytes(usize::try_from(head.rest_bytes).ok()?)?.to_vec();
         Some(Self { head, money, rest })
@@ -77,13 +77,13 @@ impl Frame {
     }
 
     /// Returns the hashes of all frames up to this one.
-    pub(crate) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> ChainLink {
         self.head.link.next(self.head.sequence, &self.money, &self.rest)
     }
 
     /// Decodes the money part and the rest. Returns `None` if they are malformed.
-    pub(crate) fn parts(&self) -> Option<[Part; 2]> {
-        Some([Part::read(&self.money)?, Part::read(&self.rest)?])
+    pub(crate) fn parts(&self) -> Option<[FramePart; 2]> {
+        Some([FramePart::read(&self.money)?, FramePart::read(&self.rest)?])
     }
 
     /// Returns its size on disk in bytes.
@@ -93,7 +93,7 @@ impl Frame {
 
     /// Appends the frame's sectors to `out`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let Head { sequence, synced, money_bytes, rest_bytes, link } = self.head;
+        let FrameHead { sequence, synced, money_bytes, rest_bytes, link } = self.head;
         let mut content = Vec::with_capacity(HEAD + self.money.len() + self.rest.len());
         content.extend_from_slice(&sequence.to_be_bytes());
         content.extend_from_slice(&synced.to_be_bytes());

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::{cut::Cut, total::Total};
+use super::{byte_cursor::ByteCursor, total::SpaceTotal};
 
 /// The length that means that there is no value.
 const DELETED: u32 = u32::MAX;
 
 /// A key and its new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct RowPart {
     /// Number of its space, or of other data in the tree that a checkpoint must include.
     pub(crate) space: u8,
     pub(crate) key: Vec<u8>,
@@ -19,21 +19,21 @@ pub(crate) struct Row {
 
 /// An entry of the change log that a commit adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ChangeEntry {
     pub(crate) number: u64,
     pub(crate) keys: Vec<(u8, Vec<u8>)>,
 }
 
 /// A part of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Part {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct FramePart {
+    pub(crate) rows: Vec<RowPart>,
     /// The totals of these rows' spaces afterwards.
-    pub(crate) totals: Vec<(u8, Total)>,
-    pub(crate) told: Vec<Told>,
+    pub(crate) totals: Vec<(u8, SpaceTotal)>,
+    pub(crate) change: Vec<ChangeEntry>,
 }
 
-impl Part {
+impl FramePart {
     /// Encodes the part. An empty part has no bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -41,7 +41,7 @@ impl Part {
             return out;
         }
         count(self.rows.len(), &mut out);
-        for Row { space, key, value } in &self.rows {
+        for RowPart { space, key, value } in &self.rows {
             write_key(*space, key, &mut out);
             match value {
                 None => out.extend_from_slice(&DELETED.to_be_bytes()),
@@ -56,8 +56,8 @@ impl Part {
             out.push(*space);
             total.write(&mut out);
         }
-        count(self.told.len(), &mut out);
-        for Told { number, keys } in &self.told {
+        count(self.change.len(), &mut out);
+        for ChangeEntry { number, keys } in &self.change {
             out.extend_from_slice(&number.to_be_bytes());
             count(keys.len(), &mut out);
             for (space, key) in keys {
@@ -72,18 +72,18 @@ impl Part {
         if bytes.is_empty() {
             return Some(Self::default());
         }
-        let mut cut = Cut(bytes);
+        let mut cut = ByteCursor(bytes);
         let rows = (0..cut.u32()?).map(|_| read_row(&mut cut)).collect::<Option<_>>()?;
-        let totals = (0..cut.u32()?).map(|_| Some((cut.u8()?, Total::read(&mut cut)?))).collect::<Option<_>>()?;
-        let told = (0..cut.u32()?).map(|_| read_told(&mut cut)).collect::<Option<_>>()?;
-        cut.0.is_empty().then_some(Self { rows, totals, told })
+        let totals = (0..cut.u32()?).map(|_| Some((cut.u8()?, SpaceTotal::read(&mut cut)?))).collect::<Option<_>>()?;
+        let reported = (0..cut.u32()?).map(|_| read_change(&mut cut)).collect::<Option<_>>()?;
+        cut.0.is_empty().then_some(Self { rows, totals, change: reported })
     }
 }
 
 /// Returns the keys of the rows in the `damaged` bytes of a part, as far as it can be read, and whether all of it could
 /// be.
 pub(super) fn keys_within(bytes: &[u8], damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
-    let mut cut = Cut(bytes);
+    let mut cut = ByteCursor(bytes);
     let mut keys = Vec::new();
     let Some(rows) = cut.u32() else { return (keys, bytes.is_empty()) };
     for _ in 0..rows {
@@ -109,57 +109,57 @@ fn write_key(space: u8, key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(key);
 }
 
-fn read_key(cut: &mut Cut<'_>) -> Option<(u8, Vec<u8>)> {
+fn read_key(cut: &mut ByteCursor<'_>) -> Option<(u8, Vec<u8>)> {
     let (space, length) = (cut.u8()?, cut.u16()?);
     Some((space, cut.bytes(usize::from(length))?.to_vec()))
 }
 
-fn read_row(cut: &mut Cut<'_>) -> Option<Row> {
+fn read_row(cut: &mut ByteCursor<'_>) -> Option<RowPart> {
     let (space, key) = read_key(cut)?;
     let value = match cut.u32()? {
         DELETED => None,
         length => Some(cut.bytes(usize::try_from(length).ok()?)?.to_vec()),
     };
-    Some(Row { space, key, value })
+    Some(RowPart { space, key, value })
 }
 
-fn read_told(cut: &mut Cut<'_>) -> Option<Told> {
+fn read_change(cut: &mut ByteCursor<'_>) -> Option<ChangeEntry> {
     let (number, keys) = (cut.u64()?, cut.u32()?);
-    Some(Told { number, keys: (0..keys).map(|_| read_key(cut)).collect::<Option<_>>()? })
+    Some(ChangeEntry { number, keys: (0..keys).map(|_| read_key(cut)).collect::<Option<_>>()? })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::journal) fn row(space: u8, key: &str, value: Option<usize>) -> Row {
-        Row { space, key: key.as_bytes().to_vec(), value: value.map(|size| vec![space; size]) }
+    pub(in crate::journal) fn row(space: u8, key: &str, value: Option<usize>) -> RowPart {
+        RowPart { space, key: key.as_bytes().to_vec(), value: value.map(|size| vec![space; size]) }
     }
 
-    fn part() -> Part {
-        Part {
+    fn part() -> FramePart {
+        FramePart {
             rows: vec![row(3, "a", Some(5)), row(3, "", None), row(10, "large", Some(5_000))],
-            totals: vec![(3, Total { entries: 1, bytes: 2, print: 3 })],
-            told: vec![Told { number: 9, keys: vec![(3, b"a".to_vec()), (10, vec![])] }],
+            totals: vec![(3, SpaceTotal { entries: 1, bytes: 2, print: 3 })],
+            change: vec![ChangeEntry { number: 9, keys: vec![(3, b"a".to_vec()), (10, vec![])] }],
         }
     }
 
     #[test]
     fn parts_are_read_as_they_were_written() {
-        assert_eq!(Part::read(&part().bytes()), Some(part()));
-        assert_eq!(Part::default().bytes(), b"");
-        assert_eq!(Part::read(b""), Some(Part::default()));
+        assert_eq!(FramePart::read(&part().bytes()), Some(part()));
+        assert_eq!(FramePart::default().bytes(), b"");
+        assert_eq!(FramePart::read(b""), Some(FramePart::default()));
     }
 
     #[test]
     fn what_is_cut_short_is_no_part() {
         let bytes = part().bytes();
-        assert!((1..bytes.len()).all(|length| Part::read(&bytes[..length]).is_none()));
-        assert_eq!(Part::read(&[&bytes[..], b"x"].concat()), None);
+        assert!((1..bytes.len()).all(|length| FramePart::read(&bytes[..length]).is_none()));
+        assert_eq!(FramePart::read(&[&bytes[..], b"x"].concat()), None);
     }
 
     #[test]
-    fn damaged_rows_are_told_by_their_keys() {
+    fn damaged_rows_are_reported_by_their_keys() {
         let bytes = part().bytes();
         assert_eq!(keys_within(&bytes, std::slice::from_ref(&(14..15))), (vec![(3, b"a".to_vec())], true));
         let (keys, all) = keys_within(&bytes, std::slice::from_ref(&(0..bytes.len())));

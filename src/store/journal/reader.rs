@@ -9,11 +9,11 @@ use std::{
 };
 
 use super::{
-    damage::{Damage, JournalError},
-    frame::{Frame, HEAD, Head},
+    damage::{JournalDamage, JournalError},
+    frame::{Frame, FrameHead, HEAD},
     part,
     sector::{self, ROOM, SECTOR, Sector, low_bits, sectors},
-    segment::{Kind, Opening},
+    segment::{SegmentHeader, SegmentKind},
 };
 
 /// Size of the read buffer, in bytes.
@@ -21,40 +21,40 @@ const BUFFER: usize = 256 * 1024;
 
 /// The result of reading at one position.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum FrameAt {
     /// A frame as it was written.
     Frame(Box<Frame>),
     /// Zeros from here on, for the length of a frame. `begun` says whether part of a frame came before them.
-    Zeros { begun: bool },
+    Zeros { started: bool },
     /// The end of the file.
     End,
 }
 
 /// A file of frames that is read from its start.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct FrameReader {
     path: PathBuf,
     input: BufReader<File>,
     /// Its length in bytes.
     pub(super) length: u64,
-    pub(super) opening: Opening,
+    pub(super) opening: SegmentHeader,
     /// Offset of the next sector.
     at: u64,
 }
 
-impl Reader {
+impl FrameReader {
     /// Opens a file and reads its header.
-    pub(super) fn open(path: &Path, kind: Kind) -> Result<Self, JournalError> {
+    pub(super) fn open(path: &Path, kind: SegmentKind) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(JournalError::io(path))?;
         let length = file.metadata().map_err(JournalError::io(path))?.len();
         let mut input = BufReader::with_capacity(BUFFER, file);
         let mut first = [0; SECTOR];
         let opening = match input.read_exact(&mut first) {
-            Ok(()) => Opening::read(&first, kind),
+            Ok(()) => SegmentHeader::read(&first, kind),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
             Err(error) => return Err(JournalError::io(path)(error)),
         };
-        let opening = opening.ok_or_else(|| Damage::new(path, "it does not say what it is").at(0))?;
+        let opening = opening.ok_or_else(|| JournalDamage::new(path, "it does not say what it is").at(0))?;
         Ok(Self { path: path.to_owned(), input, length, opening, at: SECTOR as u64 })
     }
 
@@ -64,30 +64,30 @@ impl Reader {
     }
 
     /// Seeks to the start of a frame.
-    pub(super) fn go_to(&mut self, at: u64) -> Result<(), JournalError> {
+    pub(super) fn seek(&mut self, at: u64) -> Result<(), JournalError> {
         self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
         self.at = at;
         Ok(())
     }
 
     /// Reads at the current position. `expected` is the number of the frame that should come.
-    pub(super) fn next(&mut self, expected: u64) -> Result<Found, JournalError> {
+    pub(super) fn next(&mut self, expected: u64) -> Result<FrameAt, JournalError> {
         let start = self.at;
-        let Some(first) = self.sector()? else { return Ok(Found::End) };
+        let Some(first) = self.sector()? else { return Ok(FrameAt::End) };
         let whole = match sector::read(&first) {
-            Sector::Zero => return Ok(Found::Zeros { begun: false }),
+            Sector::Zero => return Ok(FrameAt::Zeros { started: false }),
             Sector::Good { first: true, .. } => true,
             Sector::Good { .. } => return Err(self.damage("a frame starts in its middle", start, expected).into()),
             Sector::Bad => false,
         };
         // Use the header of a damaged sector too: most of it may be intact and show what was lost.
-        let head = Head::read(&first[SECTOR - ROOM..]).filter(|head| whole || head.sequence == expected);
+        let head = FrameHead::read(&first[SECTOR - ROOM..]).filter(|head| whole || head.sequence == expected);
         let Some(head) = head.filter(|head| self.has_room(start, head)) else {
             let what = if whole { "a frame is longer than its file" } else { "a changed sector" };
             return Err(self.damage(what, start, expected).with_rows(&[], false).into());
         };
         // The sector of a frame in the middle of a segment may belong elsewhere, so report the expected number.
-        let number = if self.opening.kind == Kind::Segment { expected } else { head.sequence };
+        let number = if self.opening.kind == SegmentKind::Segment { expected } else { head.sequence };
         self.frame(start, head, &first, (whole, number))
     }
 
@@ -106,7 +106,7 @@ impl Reader {
                     if !first {
                         continue;
                     }
-                    let head = Head::read(&bytes[SECTOR - ROOM..]).filter(|head| head.fits(self.opening.sequence, self.length));
+                    let head = FrameHead::read(&bytes[SECTOR - ROOM..]).filter(|head| head.fits(self.opening.sequence, self.length));
                     let Some(head) = head else {
                         return Err(self.damage("a sector behind the last frame that is not of this place", at, expected).into());
                     };
@@ -123,7 +123,7 @@ impl Reader {
     pub(super) fn last_frame(&mut self) -> Result<Option<u64>, JournalError> {
         let mut at = self.length / SECTOR as u64 * SECTOR as u64;
         if at != self.length {
-            return Err(Damage::new(&self.path, "it ends within a sector").at(at).into());
+            return Err(JournalDamage::new(&self.path, "it ends within a sector").at(at).into());
         }
         while at > SECTOR as u64 {
             at -= SECTOR as u64;
@@ -132,38 +132,38 @@ impl Reader {
             self.input.get_ref().read_exact_at(&mut bytes, at).map_err(JournalError::io(&self.path))?;
             match sector::read(&bytes) {
                 Sector::Good { first: true, content, .. } => {
-                    self.go_to(at)?;
-                    return Ok(Head::read(content).map(|head| head.sequence));
+                    self.seek(at)?;
+                    return Ok(FrameHead::read(content).map(|head| head.sequence));
                 }
                 Sector::Good { .. } => {}
-                Sector::Zero | Sector::Bad => return Err(Damage::new(&self.path, "a changed sector").at(at).into()),
+                Sector::Zero | Sector::Bad => return Err(JournalDamage::new(&self.path, "a changed sector").at(at).into()),
             }
         }
         Ok(None)
     }
 
-    pub(super) fn damage(&self, what: &str, at: u64, sequence: u64) -> Damage {
-        Damage::new(&self.path, what).at(at).of(sequence, sequence)
+    pub(super) fn damage(&self, what: &str, at: u64, sequence: u64) -> JournalDamage {
+        JournalDamage::new(&self.path, what).at(at).of(sequence, sequence)
     }
 
-    fn has_room(&self, start: u64, head: &Head) -> bool {
+    fn has_room(&self, start: u64, head: &FrameHead) -> bool {
         head.frame_bytes().div_ceil(ROOM as u64).saturating_mul(SECTOR as u64) <= self.length.saturating_sub(start)
     }
 
     /// Reads the frame whose first sector is `first`. `whole` says whether that sector is intact. `number` is the
     /// frame's number in reports of damage.
-    fn frame(&mut self, start: u64, head: Head, first: &[u8; SECTOR], (whole, number): (bool, u64)) -> Result<Found, JournalError> {
+    fn frame(&mut self, start: u64, head: FrameHead, first: &[u8; SECTOR], (whole, number): (bool, u64)) -> Result<FrameAt, JournalError> {
         let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
         let mut content = Vec::with_capacity(sectors(bytes) * ROOM);
         content.extend_from_slice(&first[SECTOR - ROOM..]);
         let mut damaged: Vec<Range<usize>> = if whole { vec![] } else { std::iter::once(0..ROOM).collect() };
         let mut torn = false;
-        for place in 1..sectors(bytes) {
+        for position in 1..sectors(bytes) {
             let Some(bytes) = self.sector()? else { return Err(self.damage("the file ends within a frame", start, number).into()) };
             match sector::read(&bytes) {
                 Sector::Zero => torn = true,
                 Sector::Good { first: false, low, .. } if low == low_bits(head.sequence) => {}
-                Sector::Good { .. } | Sector::Bad => damaged.push(place * ROOM..(place + 1) * ROOM),
+                Sector::Good { .. } | Sector::Bad => damaged.push(position * ROOM..(position + 1) * ROOM),
             }
             content.extend_from_slice(&bytes[SECTOR - ROOM..]);
         }
@@ -174,10 +174,10 @@ impl Reader {
             return Err(self.damage("a changed sector", at, number).with_rows(&keys, all).into());
         }
         if torn {
-            return Ok(Found::Zeros { begun: true });
+            return Ok(FrameAt::Zeros { started: true });
         }
         let frame = content.get(HEAD..).and_then(|parts| Frame::of(head, parts));
-        frame.map(|frame| Found::Frame(Box::new(frame))).ok_or_else(|| self.damage("a frame of no form", start, number).into())
+        frame.map(|frame| FrameAt::Frame(Box::new(frame))).ok_or_else(|| self.damage("a frame of no form", start, number).into())
     }
 
     fn sector(&mut self) -> Result<Option<[u8; SECTOR]>, JournalError> {
@@ -194,7 +194,7 @@ impl Reader {
 }
 
 /// Returns the keys in the damaged bytes of a frame, and whether these are all of them.
-fn keys_within(content: &[u8], head: &Head, damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
+fn keys_within(content: &[u8], head: &FrameHead, damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
     let middle = HEAD.saturating_add(usize::try_from(head.money_bytes).unwrap_or(usize::MAX)).min(content.len());
     let parts = [HEAD.min(middle)..middle, middle..content.len()];
     let mut found = (Vec::new(), true);

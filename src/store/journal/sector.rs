@@ -83,9 +83,9 @@ mod tests {
         let content: Vec<u8> = (0..=255).cycle().take(ROOM * 2 + 5).collect();
         let sectors = written(&content);
         let mut found = Vec::new();
-        for (place, sector) in sectors.iter().enumerate() {
-            let Sector::Good { first, low, content } = read(sector) else { panic!("{place}") };
-            assert_eq!((first, low), (place == 0, 7));
+        for (position, sector) in sectors.iter().enumerate() {
+            let Sector::Good { first, low, content } = read(sector) else { panic!("{position}") };
+            assert_eq!((first, low), (position == 0, 7));
             found.extend_from_slice(content);
         }
         found.truncate(content.len());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn each_changed_bit_is_told_from_what_was_never_written() {
+    fn each_changed_bit_is_distinguished_from_what_was_never_written() {
         let sector = written(b"content")[0];
         for bit in 0..SECTOR * 8 {
             let mut changed = sector;

@@ -6,20 +6,20 @@ use std::{
 };
 
 use super::{
-    cut::Cut,
-    link::Link,
+    byte_cursor::ByteCursor,
+    hash_chain::ChainLink,
     sector::{self, SECTOR, Sector},
 };
 
 /// The purpose of a file of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SegmentKind {
     Segment,
     Checkpoint,
     Archive,
 }
 
-impl Kind {
+impl SegmentKind {
     fn mark(self) -> [u8; 8] {
         *match self {
             Self::Segment => b"thjrnl01",
@@ -48,17 +48,17 @@ impl Kind {
 
 /// The header of a file, in its first sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Opening {
-    pub(super) kind: Kind,
+pub(super) struct SegmentHeader {
+    pub(super) kind: SegmentKind,
     /// Size of the file in bytes, or 0 if it grows.
     pub(super) size: u64,
     /// Number of the first frame. For a checkpoint: of the last frame before it.
     pub(super) sequence: u64,
     /// Hashes of all frames before. For a checkpoint: of those that it includes.
-    pub(super) link: Link,
+    pub(super) link: ChainLink,
 }
 
-impl Opening {
+impl SegmentHeader {
     pub(super) fn sector(&self) -> Vec<u8> {
         let mut content = self.kind.mark().to_vec();
         content.extend_from_slice(&self.size.to_be_bytes());
@@ -69,11 +69,11 @@ impl Opening {
         out
     }
 
-    pub(super) fn read(bytes: &[u8; SECTOR], kind: Kind) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8; SECTOR], kind: SegmentKind) -> Option<Self> {
         let Sector::Good { first: true, content, .. } = sector::read(bytes) else { return None };
-        let mut cut = Cut(content);
+        let mut cut = ByteCursor(content);
         (cut.array()? == kind.mark()).then_some(())?;
-        let opening = Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: Link::of_bytes(&cut.array()?) };
+        let opening = Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: ChainLink::of_bytes(&cut.array()?) };
         // After the highest number no other frame could follow.
         (opening.sequence < u64::MAX).then_some(opening)
     }
@@ -81,15 +81,15 @@ impl Opening {
 
 /// A file identified by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct SegmentFile {
     /// The number in its name: its first frame, or the last frame that a checkpoint includes.
     pub(crate) sequence: u64,
     pub(crate) path: PathBuf,
 }
 
-impl Named {
+impl SegmentFile {
     /// Lists the files of a kind in a store's folder, in order. Returns none if the folder does not exist.
-    pub(crate) fn all(store: &Path, kind: Kind) -> io::Result<Vec<Self>> {
+    pub(crate) fn all(store: &Path, kind: SegmentKind) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(store.join(kind.folder())) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(vec![]),

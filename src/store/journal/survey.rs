@@ -9,9 +9,9 @@ use std::{
 
 use super::{
     damage::name,
-    frame::{Frame, HEAD, Head},
+    frame::{Frame, FrameHead, HEAD},
     sector::{self, ROOM, SECTOR, Sector, low_bits, sectors},
-    segment::{Kind, Named},
+    segment::{SegmentFile, SegmentKind},
 };
 
 /// The frames found.
@@ -27,27 +27,27 @@ impl Survey {
     /// Searches all segments for frames after `after`.
     pub(crate) fn behind(store: &Path, after: u64) -> io::Result<Self> {
         let mut survey = Self { last: after, ..Self::default() };
-        for named in Named::all(store, Kind::Segment)? {
+        for named in SegmentFile::all(store, SegmentKind::Segment)? {
             survey.last = survey.last.max(named.sequence.saturating_sub(1));
             survey.look(&named, after)?;
         }
         Ok(survey)
     }
 
-    fn look(&mut self, segment: &Named, after: u64) -> io::Result<()> {
+    fn look(&mut self, segment: &SegmentFile, after: u64) -> io::Result<()> {
         let file = File::open(&segment.path)?;
         let bytes = file.metadata()?.len();
         let mut input = BufReader::new(file);
         let mut sector = [0; SECTOR];
-        let mut begun: Option<(Head, Vec<u8>)> = None;
+        let mut started: Option<(FrameHead, Vec<u8>)> = None;
         let mut is_opening = true;
         while read(&mut input, &mut sector)? {
             if std::mem::take(&mut is_opening) {
                 continue;
             }
-            begun = match (sector::read(&sector), begun) {
+            started = match (sector::read(&sector), started) {
                 (Sector::Good { first: true, content, .. }, _) => {
-                    Head::read(content).filter(|head| head.fits(segment.sequence, bytes)).map(|head| (head, content.to_vec()))
+                    FrameHead::read(content).filter(|head| head.fits(segment.sequence, bytes)).map(|head| (head, content.to_vec()))
                 }
                 (Sector::Good { first: false, low, content }, Some((head, mut found))) if low == low_bits(head.sequence) => {
                     found.extend_from_slice(content);
@@ -55,7 +55,7 @@ impl Survey {
                 }
                 _ => None,
             };
-            if let Some((head, found)) = &begun {
+            if let Some((head, found)) = &started {
                 self.last = self.last.max(head.sequence);
                 let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
                 if found.len() == sectors(bytes).saturating_mul(ROOM) && head.sequence > after {

@@ -4,7 +4,7 @@ mod fuzz;
 
 use std::{fs, io::Read as _, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
-use super::{part::tests::row, sector::SECTOR, walk::End, *};
+use super::{part::tests::row, sector::SECTOR, walk::JournalEnd, *};
 
 const MONEY: u8 = 3;
 const KV: u8 = 10;
@@ -25,14 +25,14 @@ impl Folder {
         self.0.path()
     }
 
-    fn begin(&self) -> Writer {
-        Writer::begin(settings(self), 0, Link::default()).unwrap()
+    fn begin(&self) -> JournalWriter {
+        JournalWriter::begin(settings(self), 0, ChainLink::default()).unwrap()
     }
 
     /// Returns the frames after `after`, and the end of the journal.
-    fn read(&self, after: u64, link: Link) -> Result<(Keys, End), Damage> {
+    fn read(&self, after: u64, link: ChainLink) -> Result<(Keys, JournalEnd), JournalDamage> {
         let read = || {
-            let mut walk = Walk::start(self.path(), after, link)?;
+            let mut walk = FrameWalk::start(self.path(), after, link)?;
             let mut frames = Vec::new();
             while let Some(frame) = walk.next()? {
                 let [money, rest] = frame.parts().unwrap();
@@ -47,22 +47,23 @@ impl Folder {
         })
     }
 
-    fn all(&self) -> Result<(Keys, End), Damage> {
-        self.read(0, Link::default())
+    fn all(&self) -> Result<(Keys, JournalEnd), JournalDamage> {
+        self.read(0, ChainLink::default())
     }
 }
 
 fn settings(folder: &Folder) -> WriterSettings {
-    let room = Room { store: folder.path().to_owned(), kept: 0, ask: Arc::new(|_| Ok(u64::MAX)) };
+    let room = DiskSpace { store: folder.path().to_owned(), reserved: 0, ask: Arc::new(|_| Ok(u64::MAX)) };
     WriterSettings { segment_bytes: 16 * 1024, room, before_sync: Arc::new(|| Ok(())) }
 }
 
 /// Appends a frame: with money if its number is a multiple of three, and with a value that spans some sectors.
-fn append(writer: &mut Writer, sync: bool) {
+fn append(writer: &mut JournalWriter, sync: bool) {
     let sequence = writer.sequence() + 1;
     let (paid, size) = (sequence.is_multiple_of(3), usize::try_from(sequence % 4).unwrap() * 700);
-    let money = Part { rows: paid.then(|| row(MONEY, &format!("r{sequence}"), Some(100))).into_iter().collect(), ..Part::default() };
-    let rest = Part { rows: vec![row(KV, &format!("k{sequence}"), Some(size))], ..Part::default() };
+    let money =
+        FramePart { rows: paid.then(|| row(MONEY, &format!("r{sequence}"), Some(100))).into_iter().collect(), ..FramePart::default() };
+    let rest = FramePart { rows: vec![row(KV, &format!("k{sequence}"), Some(size))], ..FramePart::default() };
     writer.append(money.bytes(), rest.bytes()).unwrap();
     if sync {
         writer.sync().unwrap();
@@ -98,17 +99,17 @@ fn frames_are_read_back_over_segments() {
         links.push(writer.link());
     }
     drop(writer);
-    assert!(Named::all(folder.path(), Kind::Segment).unwrap().len() > 2, "there is one segment to test");
+    assert!(SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap().len() > 2, "there is one segment to test");
     for (after, link) in (0..).zip(links) {
         let (frames, end) = folder.read(after, link).unwrap();
         let numbers: Vec<_> = frames.iter().map(|(number, _)| *number).collect();
         assert_eq!((numbers, end.sequence, end.torn), ((after + 1..=60).collect(), 60, false));
     }
-    assert!(folder.read(5, Link::default()).is_err(), "another past was taken for the frames' own");
+    assert!(folder.read(5, ChainLink::default()).is_err(), "another past was taken for the frames' own");
 }
 
 #[test]
-fn a_journal_goes_on_where_it_ended() {
+fn a_journal_resumes_where_it_ended() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     for round in 1..=20 {
@@ -117,7 +118,7 @@ fn a_journal_goes_on_where_it_ended() {
         drop(writer);
         let (frames, end) = folder.all().unwrap();
         assert_eq!((frames.len() as u64, end.sequence), (round * 2, round * 2));
-        writer = Writer::go_on(settings(&folder), &end).unwrap();
+        writer = JournalWriter::next_file(settings(&folder), &end).unwrap();
     }
 }
 
@@ -126,7 +127,7 @@ fn a_frame_longer_than_a_segment_has_one_of_its_own() {
     let folder = Folder::new();
     let mut writer = folder.begin();
     append(&mut writer, true);
-    writer.append(vec![], Part { rows: vec![row(KV, "long", Some(100_000))], ..Part::default() }.bytes()).unwrap();
+    writer.append(vec![], FramePart { rows: vec![row(KV, "long", Some(100_000))], ..FramePart::default() }.bytes()).unwrap();
     append(&mut writer, true);
     drop(writer);
     assert_eq!(folder.all().unwrap().1.sequence, 3);
@@ -194,7 +195,7 @@ fn the_torn_end_of_a_write_is_dropped() {
         damage(&file, at + sectors * SECTOR as u64, |sector| *sector = [0; SECTOR]);
         let (frames, end) = folder.all().unwrap();
         assert_eq!((frames.len(), end.sequence, end.torn, end.at), (2, 2, true, at));
-        let mut writer = Writer::go_on(settings(&folder), &end).unwrap();
+        let mut writer = JournalWriter::next_file(settings(&folder), &end).unwrap();
         assert!(!folder.all().unwrap().1.torn, "the torn end is still there");
         append(&mut writer, true);
         assert_eq!(folder.all().unwrap().1.sequence, 3);
@@ -207,11 +208,11 @@ fn zeros_in_place_of_what_was_on_disk_are_named() {
     let (file, starts) = starts(&folder, 7, 3);
     for sectors in 0..2 {
         let at = starts[0] + sectors * SECTOR as u64;
-        let mut kept = [0; SECTOR];
-        damage(&file, at, |sector| kept = std::mem::replace(sector, kept));
+        let mut stored = [0; SECTOR];
+        damage(&file, at, |sector| stored = std::mem::replace(sector, stored));
         let found = folder.all().expect_err("a frame that is gone was not missed");
         assert_eq!((found.offset, found.sequences), (Some(starts[0]), Some((5, 5))), "{found}");
-        damage(&file, at, |sector| *sector = kept);
+        damage(&file, at, |sector| *sector = stored);
     }
 }
 
@@ -223,12 +224,12 @@ fn a_missing_segment_is_named() {
         append(&mut writer, true);
     }
     drop(writer);
-    let segments = Named::all(folder.path(), Kind::Segment).unwrap();
+    let segments = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap();
     let aside = folder.path().join("aside");
-    for (place, segment) in segments.iter().enumerate().take(segments.len() - 1) {
+    for (position, segment) in segments.iter().enumerate().take(segments.len() - 1) {
         fs::rename(&segment.path, &aside).unwrap();
         let found = folder.all().expect_err("a segment that is gone was not missed");
-        let to = segments[place + 1].sequence - 1;
+        let to = segments[position + 1].sequence - 1;
         assert_eq!(found.sequences, Some((segment.sequence, to)), "{found}");
         fs::rename(&aside, &segment.path).unwrap();
     }
@@ -242,7 +243,7 @@ fn a_segment_that_lost_zeros_behind_its_last_frame_lost_nothing() {
         append(&mut writer, true);
     }
     drop(writer);
-    let first = Named::all(folder.path(), Kind::Segment).unwrap().remove(0);
+    let first = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap().remove(0);
     let file = fs::OpenOptions::new().write(true).open(&first.path).unwrap();
     let whole = fs::read(&first.path).unwrap();
     let used = whole.iter().rposition(|byte| *byte != 0).unwrap() / SECTOR + 1;
@@ -250,25 +251,25 @@ fn a_segment_that_lost_zeros_behind_its_last_frame_lost_nothing() {
     assert_eq!(folder.all().unwrap().1.sequence, 60);
 }
 
-fn dumped(folder: &Folder) -> Named {
-    let mut totals = Totals::default();
-    totals.set(&[(KV, Total { entries: 1, bytes: 2, print: 3 })]);
-    let mut dump = Dump::begin(folder.path(), 8, Link::default()).unwrap();
+fn dumped(folder: &Folder) -> SegmentFile {
+    let mut totals = SpaceTotals::default();
+    totals.set(&[(KV, SpaceTotal { entries: 1, bytes: 2, print: 3 })]);
+    let mut dump = CheckpointWriter::begin(folder.path(), 8, ChainLink::default()).unwrap();
     for n in 0..400_u32 {
         dump.add(KV, n.to_be_bytes().to_vec(), vec![1; 1_000]).unwrap();
     }
     dump.finish(11, &totals).unwrap();
-    Named::all(folder.path(), Kind::Checkpoint).unwrap().remove(0)
+    SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().remove(0)
 }
 
 /// Returns the number of rows, the number from which they are consistent, and the bytes in the totals at the
 /// checkpoint's own number.
-fn rows_of(mut checkpoint: Checkpoint) -> Result<(usize, u64, u64), JournalError> {
+fn rows_of(mut checkpoint: CheckpointReader) -> Result<(usize, u64, u64), JournalError> {
     let mut rows = 0;
     loop {
         match checkpoint.next()? {
-            Held::Rows(some) => rows += some.len(),
-            Held::End { until, totals } => return Ok((rows, until, totals.bytes())),
+            CheckpointItem::Rows(some) => rows += some.len(),
+            CheckpointItem::End { until, totals } => return Ok((rows, until, totals.bytes())),
         }
     }
 }
@@ -277,7 +278,7 @@ fn rows_of(mut checkpoint: Checkpoint) -> Result<(usize, u64, u64), JournalError
 fn a_checkpoint_is_read_as_it_was_written() {
     let folder = Folder::new();
     dumped(&folder);
-    let checkpoint = Checkpoint::newest(folder.path()).unwrap().unwrap();
+    let checkpoint = CheckpointReader::newest(folder.path()).unwrap().unwrap();
     assert_eq!(checkpoint.sequence, 8);
     assert_eq!(rows_of(checkpoint).unwrap(), (400, 11, 2));
 }
@@ -287,7 +288,7 @@ fn what_is_changed_or_missing_in_a_checkpoint_is_named() {
     let folder = Folder::new();
     let named = dumped(&folder);
     let whole = fs::read(&named.path).unwrap();
-    let check = || Checkpoint::open(&named).and_then(rows_of);
+    let check = || CheckpointReader::open(&named).and_then(rows_of);
     for at in (0..whole.len()).step_by(1_777) {
         let mut changed = whole.clone();
         changed[at] ^= 4;
@@ -307,15 +308,15 @@ fn the_archive_keeps_the_money_and_proves_it() {
     }
     let (end, link) = (writer.sequence(), writer.link());
     drop(writer);
-    let last = Named::all(folder.path(), Kind::Segment).unwrap().pop().unwrap().sequence;
+    let last = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap().pop().unwrap().sequence;
     Archive::take(folder.path(), end).unwrap();
-    assert_eq!(Named::all(folder.path(), Kind::Segment).unwrap().len(), 1);
+    assert_eq!(SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap().len(), 1);
     let archive = Archive::check(folder.path()).unwrap();
     assert_eq!((archive.frames, archive.last), ((last - 1) / 3, (last - 1) / 3 * 3));
-    let file = Named::all(folder.path(), Kind::Archive).unwrap().remove(1).path;
-    let kept = fs::read(&file).unwrap();
-    for at in (0..kept.len()).step_by(97) {
-        let mut changed = kept.clone();
+    let file = SegmentFile::all(folder.path(), SegmentKind::Archive).unwrap().remove(1).path;
+    let stored = fs::read(&file).unwrap();
+    for at in (0..stored.len()).step_by(97) {
+        let mut changed = stored.clone();
         changed[at] ^= 1;
         fs::write(&file, changed).unwrap();
         assert!(Archive::check(folder.path()).is_err(), "byte {at}");
@@ -331,13 +332,13 @@ fn segments_without_money_leave_nothing_in_the_archive() {
     let mut writer = folder.begin();
     for round in 0..3 {
         for n in 0..80 {
-            let rest = Part { rows: vec![row(KV, "often", Some(n * 20))], ..Part::default() };
+            let rest = FramePart { rows: vec![row(KV, "often", Some(n * 20))], ..FramePart::default() };
             writer.append(vec![], rest.bytes()).unwrap();
         }
         (0..3).for_each(|_| append(&mut writer, true));
-        let before = Named::all(folder.path(), Kind::Segment).unwrap().len();
+        let before = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap().len();
         Archive::take(folder.path(), writer.sequence()).unwrap();
-        let files = Named::all(folder.path(), Kind::Archive).unwrap().len();
+        let files = SegmentFile::all(folder.path(), SegmentKind::Archive).unwrap().len();
         assert!(before > 2 && files <= 2 * (round + 1), "{files} files of {before} segments");
         Archive::look(folder.path()).unwrap();
         Archive::check(folder.path()).unwrap();
@@ -355,19 +356,19 @@ fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
     drop(writer);
     Archive::take(folder.path(), end).unwrap();
     Archive::look(folder.path()).unwrap();
-    let files = Named::all(folder.path(), Kind::Archive).unwrap();
+    let files = SegmentFile::all(folder.path(), SegmentKind::Archive).unwrap();
     let with_money: Vec<_> = files.iter().filter(|file| file.path.metadata().unwrap().len() > SECTOR as u64).collect();
     assert!(with_money.len() > 2);
     for file in with_money {
-        let kept = fs::read(&file.path).unwrap();
+        let stored = fs::read(&file.path).unwrap();
         fs::remove_file(&file.path).unwrap();
         assert!(Archive::look(folder.path()).is_err() && Archive::check(folder.path()).is_err(), "{}", file.path.display());
-        fs::write(&file.path, &kept[..kept.len() - 1]).unwrap();
+        fs::write(&file.path, &stored[..stored.len() - 1]).unwrap();
         assert!(Archive::look(folder.path()).is_err() && Archive::check(folder.path()).is_err(), "{} is short", file.path.display());
-        fs::write(&file.path, kept).unwrap();
+        fs::write(&file.path, stored).unwrap();
     }
     Archive::look(folder.path()).unwrap();
-    fs::remove_dir_all(folder.path().join(Kind::Archive.folder())).unwrap();
+    fs::remove_dir_all(folder.path().join(SegmentKind::Archive.folder())).unwrap();
     let Err(JournalError::Damaged(damage)) = Archive::look(folder.path()) else { panic!("nobody misses the archive") };
     assert!(damage.what.contains("is missing at its end"), "{damage}");
 }
@@ -376,7 +377,7 @@ fn a_file_that_is_gone_from_anywhere_in_the_archive_is_missed() {
 fn a_sync_that_is_refused_leaves_frames_unsynced() {
     let folder = Folder::new();
     let refuse = WriterSettings { before_sync: Arc::new(|| Err(std::io::Error::other("no"))), ..settings(&folder) };
-    let mut writer = Writer::begin(refuse, 0, Link::default()).unwrap();
+    let mut writer = JournalWriter::begin(refuse, 0, ChainLink::default()).unwrap();
     append(&mut writer, false);
     assert!(writer.sync().is_err());
     assert_eq!((writer.sequence(), writer.synced()), (1, 0));
@@ -386,15 +387,15 @@ fn a_sync_that_is_refused_leaves_frames_unsynced() {
 fn a_segment_that_cannot_be_made_changes_nothing() {
     let folder = Folder::new();
     let full = Arc::new(std::sync::atomic::AtomicBool::new(true));
-    let told = Arc::clone(&full);
-    let ask = Arc::new(move |_: &Path| Ok(if told.load(std::sync::atomic::Ordering::SeqCst) { 9 } else { u64::MAX }));
+    let reported = Arc::clone(&full);
+    let ask = Arc::new(move |_: &Path| Ok(if reported.load(std::sync::atomic::Ordering::SeqCst) { 9 } else { u64::MAX }));
     folder.begin();
     let end = folder.all().unwrap().1;
-    let room = Room { ask, ..settings(&folder).room };
-    let mut writer = Writer::go_on(WriterSettings { room, ..settings(&folder) }, &end).unwrap();
-    let long = || Part { rows: vec![row(KV, "long", Some(100_000))], ..Part::default() }.bytes();
+    let room = DiskSpace { ask, ..settings(&folder).room };
+    let mut writer = JournalWriter::next_file(WriterSettings { room, ..settings(&folder) }, &end).unwrap();
+    let long = || FramePart { rows: vec![row(KV, "long", Some(100_000))], ..FramePart::default() }.bytes();
     append(&mut writer, true);
-    assert!(matches!(writer.append(vec![], long()), Err(NotWritten::NoRoom(_))));
+    assert!(matches!(writer.append(vec![], long()), Err(WriteError::NoRoom(_))));
     assert!(writer.make_room().is_err());
     append(&mut writer, true);
     assert_eq!(folder.all().unwrap().1.sequence, 2, "what fits is written where it was");
@@ -403,13 +404,13 @@ fn a_segment_that_cannot_be_made_changes_nothing() {
     writer.append(vec![], long()).unwrap();
     append(&mut writer, true);
     assert_eq!(folder.all().unwrap().1.sequence, 4);
-    assert!(Blank::make(&Room { store: folder.path().join("none"), ..settings(&folder).room }, 8).is_err());
+    assert!(ZeroedFile::make(&DiskSpace { store: folder.path().join("none"), ..settings(&folder).room }, 8).is_err());
 }
 
 #[test]
 fn what_is_not_finished_does_not_stay() {
     let folder = Folder::new();
-    let mut dump = Dump::begin(folder.path(), 8, Link::default()).unwrap();
+    let mut dump = CheckpointWriter::begin(folder.path(), 8, ChainLink::default()).unwrap();
     dump.add(KV, vec![1], vec![1; 1_000_000]).unwrap();
     let files = || fs::read_dir(folder.path().join("checkpoint")).unwrap().count();
     assert_eq!(files(), 1);
@@ -426,13 +427,13 @@ fn a_segment_that_lost_frames_is_not_removed() {
     }
     let (end, link) = (writer.sequence(), writer.link());
     drop(writer);
-    let segments = Named::all(folder.path(), Kind::Segment).unwrap();
+    let segments = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap();
     let short = &fs::read(&segments[1].path).unwrap()[..SECTOR];
     fs::write(&segments[1].path, short).unwrap();
     let Err(JournalError::Damaged(found)) = Archive::take(folder.path(), end) else { panic!("a loss was not noticed") };
     assert_eq!(found.file, segments[1].path.with_extension("damaged"), "{found}");
     assert_eq!(fs::read(&found.file).unwrap(), short);
-    assert_eq!(Named::all(folder.path(), Kind::Segment).unwrap(), [segments.last().unwrap().clone()]);
+    assert_eq!(SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap(), [segments.last().unwrap().clone()]);
     assert!(Archive::check(folder.path()).is_err(), "nothing tells that money is missing from the archive");
     Archive::take(folder.path(), end).unwrap();
     assert!(folder.read(end, link).is_ok(), "what is needed does not read");

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::cut::Cut;
+use super::byte_cursor::ByteCursor;
 use crate::Space;
 
 /// The total of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Total {
+pub(crate) struct SpaceTotal {
     pub(crate) entries: u64,
     /// Bytes of keys and values.
     pub(crate) bytes: u64,
@@ -18,12 +18,12 @@ pub(crate) struct Total {
 
 /// A row's contribution to the total of its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Weight {
+pub(crate) struct RowWeight {
     pub(crate) bytes: u64,
     pub(crate) print: u64,
 }
 
-impl Weight {
+impl RowWeight {
     /// Computes a row's contribution from the length and checksum of its value, without the value itself.
     pub(crate) fn of(space: u8, key: &[u8], value_bytes: usize, checksum: u32) -> Self {
         let mut hasher = Sha256::new();
@@ -47,9 +47,9 @@ pub(crate) fn checksum(space: u8, key: &[u8], value: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-impl Total {
+impl SpaceTotal {
     /// Subtracts the row before the change and adds the row after it, if any.
-    pub(crate) fn change(&mut self, before: Option<Weight>, after: Option<Weight>) {
+    pub(crate) fn change(&mut self, before: Option<RowWeight>, after: Option<RowWeight>) {
         if let Some(weight) = before {
             self.entries = self.entries.wrapping_sub(1);
             self.bytes = self.bytes.wrapping_sub(weight.bytes);
@@ -68,30 +68,30 @@ impl Total {
         }
     }
 
-    pub(super) fn read(cut: &mut Cut<'_>) -> Option<Self> {
+    pub(super) fn read(cut: &mut ByteCursor<'_>) -> Option<Self> {
         Some(Self { entries: cut.u64()?, bytes: cut.u64()?, print: cut.u64()? })
     }
 }
 
 /// The totals of all spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Totals([Total; Space::ALL.len()]);
+pub(crate) struct SpaceTotals([SpaceTotal; Space::ALL.len()]);
 
-impl Default for Totals {
+impl Default for SpaceTotals {
     fn default() -> Self {
-        Self([Total::default(); Space::ALL.len()])
+        Self([SpaceTotal::default(); Space::ALL.len()])
     }
 }
 
-impl Totals {
+impl SpaceTotals {
     /// Returns the total of a space by its number, or `None` for data without a total, such as the change log.
-    pub(crate) fn of(&mut self, space: u8) -> Option<&mut Total> {
+    pub(crate) fn of(&mut self, space: u8) -> Option<&mut SpaceTotal> {
         self.0.get_mut(usize::from(space))
     }
 
     /// Sets the totals that a frame or a checkpoint states.
-    pub(crate) fn set(&mut self, said: &[(u8, Total)]) {
-        for (space, total) in said {
+    pub(crate) fn set(&mut self, message: &[(u8, SpaceTotal)]) {
+        for (space, total) in message {
             if let Some(of_it) = self.of(*space) {
                 *of_it = *total;
             }
@@ -99,12 +99,12 @@ impl Totals {
     }
 
     /// Returns the non-empty totals with their spaces.
-    pub(crate) fn listed(&self) -> Vec<(u8, Total)> {
-        (0..).zip(self.0).filter(|(_, total)| *total != Total::default()).collect()
+    pub(crate) fn listed(&self) -> Vec<(u8, SpaceTotal)> {
+        (0..).zip(self.0).filter(|(_, total)| *total != SpaceTotal::default()).collect()
     }
 
     /// Returns each space and its total.
-    pub(crate) fn spaces(&self) -> impl Iterator<Item = (Space, Total)> {
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (Space, SpaceTotal)> {
         Space::ALL.into_iter().zip(self.0)
     }
 
@@ -123,13 +123,13 @@ impl Totals {
 mod tests {
     use super::*;
 
-    fn weight(key: &[u8], value: &[u8]) -> Weight {
-        Weight::of(3, key, value.len(), checksum(3, key, value))
+    fn weight(key: &[u8], value: &[u8]) -> RowWeight {
+        RowWeight::of(3, key, value.len(), checksum(3, key, value))
     }
 
     #[test]
     fn totals_follow_from_changes_in_any_order() {
-        let (mut one, mut other) = (Total::default(), Total::default());
+        let (mut one, mut other) = (SpaceTotal::default(), SpaceTotal::default());
         one.change(None, Some(weight(b"a", b"1")));
         one.change(Some(weight(b"a", b"1")), Some(weight(b"a", b"22")));
         one.change(None, Some(weight(b"b", b"")));

@@ -6,19 +6,19 @@ use std::{
 };
 
 use super::{
-    damage::{Damage, JournalError},
+    damage::{JournalDamage, JournalError},
     frame::Frame,
-    link::Link,
-    reader::{Found, Reader},
-    segment::{Kind, Named},
+    hash_chain::ChainLink,
+    reader::{FrameAt, FrameReader},
+    segment::{SegmentFile, SegmentKind},
 };
 
 /// The end of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct JournalEnd {
     /// Number of the last frame.
     pub(crate) sequence: u64,
-    pub(crate) link: Link,
+    pub(crate) link: ChainLink,
     /// The last segment. `at` is the offset of its next frame.
     pub(crate) segment: PathBuf,
     pub(crate) at: u64,
@@ -31,7 +31,7 @@ pub(crate) struct End {
     pub(crate) bytes: u64,
 }
 
-impl End {
+impl JournalEnd {
     /// Fails if the journal ends before the number from which its checkpoint is consistent.
     pub(crate) fn reaches(&self, holds_from: u64) -> Result<(), JournalError> {
         if self.sequence >= holds_from {
@@ -41,36 +41,36 @@ impl End {
     }
 
     /// Returns the damage that frames up to `to` are missing.
-    pub(crate) fn short_of(&self, to: u64, what: &str) -> Damage {
-        Damage::new(&self.segment, what).at(self.at).of(self.sequence + 1, to).with_rows(&[], false)
+    pub(crate) fn short_of(&self, to: u64, what: &str) -> JournalDamage {
+        JournalDamage::new(&self.segment, what).at(self.at).of(self.sequence + 1, to).with_rows(&[], false)
     }
 }
 
 /// A walk over the frames after number `after`.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct FrameWalk {
     after: u64,
-    link_after: Option<Link>,
-    waiting: VecDeque<Named>,
-    reader: Reader,
-    end: End,
+    link_after: Option<ChainLink>,
+    waiting: VecDeque<SegmentFile>,
+    reader: FrameReader,
+    end: JournalEnd,
 }
 
-impl Walk {
+impl FrameWalk {
     /// Starts after a checkpoint, at the frame after `after`. `link` is the hash of all frames up to `after`.
-    pub(crate) fn start(store: &Path, after: u64, link: Link) -> Result<Self, JournalError> {
-        let folder = store.join(Kind::Segment.folder());
-        let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+    pub(crate) fn start(store: &Path, after: u64, link: ChainLink) -> Result<Self, JournalError> {
+        let folder = store.join(SegmentKind::Segment.folder());
+        let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
         let Some(first) = segments.iter().rposition(|segment| segment.sequence <= after + 1) else {
             let what = "the segment with the first frame that is needed is missing";
             let to = segments.first().map_or(after + 1, |segment| segment.sequence - 1);
-            return Err(Damage::new(&folder, what).of(after + 1, to).with_rows(&[], false).into());
+            return Err(JournalDamage::new(&folder, what).of(after + 1, to).with_rows(&[], false).into());
         };
-        let mut waiting: VecDeque<Named> = segments.into_iter().skip(first).collect();
-        let Some(named) = waiting.pop_front() else { return Err(Damage::new(&folder, "it holds no segment").into()) };
+        let mut waiting: VecDeque<SegmentFile> = segments.into_iter().skip(first).collect();
+        let Some(named) = waiting.pop_front() else { return Err(JournalDamage::new(&folder, "it holds no segment").into()) };
         let reader = open(&named)?;
         let opening = reader.opening;
-        let end = End {
+        let end = JournalEnd {
             sequence: opening.sequence - 1,
             link: opening.link,
             segment: named.path,
@@ -86,12 +86,12 @@ impl Walk {
     }
 
     /// Continues where another walk ended. The journal may have grown since.
-    pub(crate) fn go_on(store: &Path, end: End) -> Result<Self, JournalError> {
-        let folder = store.join(Kind::Segment.folder());
-        let mut waiting = VecDeque::from(Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?);
+    pub(crate) fn next_segment(store: &Path, end: JournalEnd) -> Result<Self, JournalError> {
+        let folder = store.join(SegmentKind::Segment.folder());
+        let mut waiting = VecDeque::from(SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?);
         waiting.retain(|segment| segment.sequence > end.sequence && segment.path != end.segment);
-        let mut reader = Reader::open(&end.segment, Kind::Segment)?;
-        reader.go_to(end.at)?;
+        let mut reader = FrameReader::open(&end.segment, SegmentKind::Segment)?;
+        reader.seek(end.at)?;
         Ok(Self { after: end.sequence, link_after: None, waiting, reader, end })
     }
 
@@ -100,7 +100,7 @@ impl Walk {
         loop {
             let (expected, at) = (self.end.sequence + 1, self.reader.at());
             match self.reader.next(expected)? {
-                Found::Frame(frame) => {
+                FrameAt::Frame(frame) => {
                     if frame.head.sequence != expected || frame.head.link != self.end.link {
                         return Err(self.reader.damage("a frame that does not follow from those before it", at, expected).into());
                     }
@@ -113,14 +113,14 @@ impl Walk {
                         return Ok(Some(frame));
                     }
                 }
-                Found::Zeros { begun } => {
-                    let torn = self.reader.rest(at, expected)? || begun;
+                FrameAt::Zeros { started } => {
+                    let torn = self.reader.rest(at, expected)? || started;
                     self.check_length()?;
                     if !self.roll(torn)? {
                         return self.finish();
                     }
                 }
-                Found::End => {
+                FrameAt::End => {
                     self.check_length()?;
                     if !self.roll(false)? {
                         return self.finish();
@@ -131,7 +131,7 @@ impl Walk {
     }
 
     /// Returns the end of the journal. Call it once there is no next frame.
-    pub(crate) fn end(self) -> End {
+    pub(crate) fn end(self) -> JournalEnd {
         self.end
     }
 
@@ -145,12 +145,15 @@ impl Walk {
         // A segment is synced before the next one is begun, so that a torn write or a gap here is damage.
         if named.sequence != expected || torn {
             let what = format!("frames are missing before `{}`", named.path.display());
-            let missing = Damage::new(&self.end.segment, what).at(self.end.at);
+            let missing = JournalDamage::new(&self.end.segment, what).at(self.end.at);
             return Err(missing.of(expected, named.sequence.saturating_sub(1)).with_rows(&[], false).into());
         }
         self.reader = open(&named)?;
         if self.reader.opening.link != self.end.link {
-            return Err(Damage::new(&named.path, "it does not follow from the segment before it").at(0).of(expected, expected).into());
+            return Err(JournalDamage::new(&named.path, "it does not follow from the segment before it")
+                .at(0)
+                .of(expected, expected)
+                .into());
         }
         (self.end.segment, self.end.at, self.end.size) = (named.path, self.reader.at(), self.reader.opening.size);
         self.end.synced = self.end.synced.max(expected - 1);
@@ -165,7 +168,7 @@ impl Walk {
             return Ok(());
         }
         let what = format!("the file has {length} bytes in place of {size}; what was behind its end is gone, if it was not zeros");
-        Err(Damage::new(&self.end.segment, what).at(length).of(self.end.sequence + 1, self.end.sequence + 1).into())
+        Err(JournalDamage::new(&self.end.segment, what).at(length).of(self.end.sequence + 1, self.end.sequence + 1).into())
     }
 
     /// Checks that the frames up to the checkpoint have the hash that it states.
@@ -176,7 +179,7 @@ impl Walk {
         match self.link_after.take() {
             Some(link) if link != self.end.link => {
                 let what = "its frames are not those that the checkpoint holds";
-                Err(Damage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into())
+                Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.after, self.after).into())
             }
             Some(_) | None => Ok(()),
         }
@@ -187,14 +190,14 @@ impl Walk {
             return Ok(None);
         }
         let what = "the journal ends before its checkpoint";
-        Err(Damage::new(&self.end.segment, what).at(self.end.at).of(self.end.sequence + 1, self.after).with_rows(&[], false).into())
+        Err(JournalDamage::new(&self.end.segment, what).at(self.end.at).of(self.end.sequence + 1, self.after).with_rows(&[], false).into())
     }
 }
 
-fn open(named: &Named) -> Result<Reader, JournalError> {
-    let reader = Reader::open(&named.path, Kind::Segment)?;
+fn open(named: &SegmentFile) -> Result<FrameReader, JournalError> {
+    let reader = FrameReader::open(&named.path, SegmentKind::Segment)?;
     if reader.opening.sequence == named.sequence && named.sequence > 0 {
         return Ok(reader);
     }
-    Err(Damage::new(&named.path, format!("it holds frames from {} on", reader.opening.sequence)).at(0).into())
+    Err(JournalDamage::new(&named.path, format!("it holds frames from {} on", reader.opening.sequence)).at(0).into())
 }

@@ -10,7 +10,7 @@ use tokio_postgres::{
 
 use super::{
     error::OpenError,
-    tls::{Tls, Trust},
+    tls::{CertTrust, Tls},
 };
 
 /// Timeout for connecting to one address.
@@ -57,12 +57,12 @@ impl PostgresConfig {
             }
         }
         let (ssl, trust) = match (mode, roots) {
-            ("disable", _) => (SslMode::Disable, Trust::Anyone),
-            ("prefer", None) => (SslMode::Prefer, Trust::Anyone),
-            ("require", None) => (SslMode::Require, Trust::Anyone),
+            ("disable", _) => (SslMode::Disable, CertTrust::Anyone),
+            ("prefer", None) => (SslMode::Prefer, CertTrust::Anyone),
+            ("require", None) => (SslMode::Require, CertTrust::Anyone),
             // Naming certificates implies that they must be verified.
-            ("prefer" | "require" | "verify-full", Some(roots)) => (SslMode::Require, Trust::Signed(roots)),
-            ("verify-full", None) => (SslMode::Require, Trust::System),
+            ("prefer" | "require" | "verify-full", Some(roots)) => (SslMode::Require, CertTrust::Signed(roots)),
+            ("verify-full", None) => (SslMode::Require, CertTrust::System),
             (other, _) => return Err(OpenError::Mode(other.to_owned())),
         };
         let mut database: Config = format!("{address}?{}", others.join("&")).parse().map_err(OpenError::Address)?;

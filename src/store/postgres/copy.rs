@@ -3,8 +3,8 @@
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::Error;
 
-use super::{address::PostgresConfig, judge::told, reader::Reader};
-use crate::{Direction, KeyRange, Page, Space, StoreError, Sums, Write};
+use super::{address::PostgresConfig, error_class::describe, reader::ReadConnection};
+use crate::{CopyPage, Direction, KeyRange, RowSums, Space, StoreError, Write};
 
 /// Maximum number of rows read at once.
 const SOME: usize = 1_000;
@@ -12,12 +12,12 @@ const SOME: usize = 1_000;
 const SOME_BYTES: usize = 1024 * 1024;
 
 /// Sends all rows, then their totals.
-pub(super) async fn copy(config: &PostgresConfig, to: Sender<Page>) -> Result<(), StoreError> {
-    let away = |error: &Error| StoreError::Away(told(error));
-    let gone = |_| StoreError::Away("nobody takes the copy any more".to_owned());
-    let reader = Reader::open(config).await.map_err(|error| StoreError::Away(error.in_full()))?;
-    reader.stand_still().await.map_err(|error| away(&error))?;
-    let mut sums = Sums::default();
+pub(super) async fn copy(config: &PostgresConfig, to: Sender<CopyPage>) -> Result<(), StoreError> {
+    let away = |error: &Error| StoreError::Away(describe(error));
+    let removed = |_| StoreError::Away("nobody takes the copy any more".to_owned());
+    let reader = ReadConnection::open(config).await.map_err(|error| StoreError::Away(error.in_full()))?;
+    reader.read_only_snapshot().await.map_err(|error| away(&error))?;
+    let mut sums = RowSums::default();
     for space in Space::ALL {
         let mut range = KeyRange { bytes: SOME_BYTES, ..KeyRange::all() };
         loop {
@@ -26,8 +26,8 @@ pub(super) async fn copy(config: &PostgresConfig, to: Sender<Page>) -> Result<()
             range = range.after(last);
             pairs.iter().for_each(|(key, value)| sums.add(space, key, value));
             let rows = pairs.into_iter().map(|(key, value)| Write { space, key, value: Some(value) });
-            to.send(Page::Rows(rows.collect())).await.map_err(gone)?;
+            to.send(CopyPage::Rows(rows.collect())).await.map_err(removed)?;
         }
     }
-    to.send(Page::End(Box::new(sums))).await.map_err(gone)
+    to.send(CopyPage::End(Box::new(sums))).await.map_err(removed)
 }

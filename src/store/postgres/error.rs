@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tokio_rustls::rustls::{self, pki_types::pem};
-use tollhouse_base::causes::in_full;
+use tollhouse_base::error_chain::full_message;
 
 use crate::StoreError;
 
@@ -40,6 +40,6 @@ pub enum OpenError {
 impl OpenError {
     /// Formats the error with all of its causes.
     pub(super) fn in_full(&self) -> String {
-        in_full(self)
+        full_message(self)
     }
 }

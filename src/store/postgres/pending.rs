@@ -22,17 +22,17 @@ const FULL: usize = 4 << 20;
 const LOOKED_AT: usize = 256;
 
 /// The outcome of a commit.
-pub(super) type Outcome = Result<Vec<i128>, StoreError>;
+pub(super) type CommitOutcome = Result<Vec<i128>, StoreError>;
 
-type Place = (Space, Vec<u8>);
+type KeyId = (Space, Vec<u8>);
 
 /// A queued commit.
-struct Job {
+struct QueuedCommit {
     number: u64,
     batch: Batch,
     /// Every key that it names.
-    places: Vec<Place>,
-    answer: oneshot::Sender<Outcome>,
+    positions: Vec<KeyId>,
+    answer: oneshot::Sender<CommitOutcome>,
     since: Instant,
     _room: Option<OwnedSemaphorePermit>,
 }
@@ -45,22 +45,22 @@ pub(super) struct Ticket {
 }
 
 /// Queued commits, and the keys of running ones.
-pub(super) struct Pending {
+pub(super) struct PendingCommits {
     /// Maximum number of commits in one transaction.
     together: usize,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingCommits>,
     came: [Notify; 2],
 }
 
 #[derive(Default)]
-struct Waiting {
-    queues: [VecDeque<Job>; 2],
-    held: HashSet<Place>,
+struct WaitingCommits {
+    queues: [VecDeque<QueuedCommit>; 2],
+    held: HashSet<KeyId>,
     numbers: u64,
     ended: bool,
 }
 
-impl Pending {
+impl PendingCommits {
     pub(super) fn of(together: usize) -> Self {
         Self { together, waiting: Mutex::default(), came: [Notify::new(), Notify::new()] }
     }
@@ -71,13 +71,20 @@ impl Pending {
         batch: Batch,
         durability: Durability,
         room: Option<OwnedSemaphorePermit>,
-    ) -> (Ticket, oneshot::Receiver<Outcome>) {
+    ) -> (Ticket, oneshot::Receiver<CommitOutcome>) {
         let (answer, outcome) = oneshot::channel();
-        let places = places(&batch);
+        let positions = places(&batch);
         let mut waiting = self.waiting();
         waiting.numbers += 1;
         let number = waiting.numbers;
-        waiting.queues[durability as usize].push_back(Job { number, batch, places, answer, since: Instant::now(), _room: room });
+        waiting.queues[durability as usize].push_back(QueuedCommit {
+            number,
+            batch,
+            positions,
+            answer,
+            since: Instant::now(),
+            _room: room,
+        });
         drop(waiting);
         self.came[durability as usize].notify_one();
         (Ticket { durability, number }, outcome)
@@ -93,7 +100,7 @@ impl Pending {
     }
 
     /// Waits for commits that can be sent together now. Returns `None` once the queue is empty and closed.
-    pub(super) async fn take(&self, durability: Durability) -> Option<Taken<'_>> {
+    pub(super) async fn take(&self, durability: Durability) -> Option<CommitGroup<'_>> {
         loop {
             {
                 let mut waiting = self.waiting();
@@ -104,7 +111,7 @@ impl Pending {
                     if more {
                         self.came[durability as usize].notify_one();
                     }
-                    return Some(Taken { pending: self, durability, jobs });
+                    return Some(CommitGroup { pending: self, durability, jobs });
                 }
                 if waiting.ended && !more {
                     drop(waiting);
@@ -124,27 +131,27 @@ impl Pending {
     /// Closes the queue.
     pub(super) fn end(&self) {
         self.waiting().ended = true;
-        for came in &self.came {
-            came.notify_waiters();
-            came.notify_one();
+        for received in &self.came {
+            received.notify_waiters();
+            received.notify_one();
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingCommits> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl WaitingCommits {
     /// Takes the commits that can be sent together, and marks their keys as in use.
-    fn take(&mut self, durability: Durability, together: usize) -> Vec<Job> {
+    fn take(&mut self, durability: Durability, together: usize) -> Vec<QueuedCommit> {
         let queue = &mut self.queues[durability as usize];
-        let (mut jobs, mut passed, mut bytes) = (Vec::<Job>::new(), Vec::<Job>::new(), 0);
+        let (mut jobs, mut passed, mut bytes) = (Vec::<QueuedCommit>::new(), Vec::<QueuedCommit>::new(), 0);
         let mut barred = HashSet::new();
         while jobs.len() < together && bytes < FULL && jobs.len() + passed.len() < LOOKED_AT {
             let Some(job) = queue.pop_front() else { break };
-            if job.places.iter().any(|place| self.held.contains(place) || barred.contains(place)) {
-                barred.extend(job.places.iter().cloned());
+            if job.positions.iter().any(|position| self.held.contains(position) || barred.contains(position)) {
+                barred.extend(job.positions.iter().cloned());
                 passed.push(job);
             } else {
                 bytes += job.batch.bytes();
@@ -154,26 +161,26 @@ impl Waiting {
         for job in passed.into_iter().rev() {
             queue.push_front(job);
         }
-        self.held.extend(jobs.iter().flat_map(|job| job.places.iter().cloned()));
+        self.held.extend(jobs.iter().flat_map(|job| job.positions.iter().cloned()));
         jobs
     }
 }
 
 /// Commits to send together. Their keys are reserved until it is dropped.
-pub(super) struct Taken<'a> {
-    pending: &'a Pending,
+pub(super) struct CommitGroup<'a> {
+    pending: &'a PendingCommits,
     pub(super) durability: Durability,
-    jobs: Vec<Job>,
+    jobs: Vec<QueuedCommit>,
 }
 
-impl Taken<'_> {
+impl CommitGroup<'_> {
     /// Returns the batches in order.
     pub(super) fn batches(&self) -> Vec<&Batch> {
         self.jobs.iter().map(|job| &job.batch).collect()
     }
 
     /// Reports the outcome of each commit.
-    pub(super) fn answer(mut self, outcomes: impl IntoIterator<Item = Outcome>) {
+    pub(super) fn answer(mut self, outcomes: impl IntoIterator<Item = CommitOutcome>) {
         let jobs = mem::take(&mut self.jobs);
         // Release the keys first: a caller that reads its result and commits again must not find them reserved.
         self.release(&jobs);
@@ -195,7 +202,7 @@ impl Taken<'_> {
     }
 
     /// Puts the commits back at the front of the queue.
-    pub(super) fn give_back(mut self) {
+    pub(super) fn requeue(mut self) {
         let jobs = mem::take(&mut self.jobs);
         self.release(&jobs);
         let mut waiting = self.pending.waiting();
@@ -206,28 +213,28 @@ impl Taken<'_> {
         self.pending.came[self.durability as usize].notify_one();
     }
 
-    fn release(&self, jobs: &[Job]) {
+    fn release(&self, jobs: &[QueuedCommit]) {
         if jobs.is_empty() {
             return;
         }
         let mut waiting = self.pending.waiting();
-        for place in jobs.iter().flat_map(|job| &job.places) {
-            waiting.held.remove(place);
+        for position in jobs.iter().flat_map(|job| &job.positions) {
+            waiting.held.remove(position);
         }
         drop(waiting);
-        for came in &self.pending.came {
-            came.notify_one();
+        for received in &self.pending.came {
+            received.notify_one();
         }
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for CommitGroup<'_> {
     fn drop(&mut self) {
         self.release(&self.jobs);
     }
 }
 
-fn places(batch: &Batch) -> Vec<Place> {
+fn places(batch: &Batch) -> Vec<KeyId> {
     let checks = batch.checks.iter().map(|check| (check.space, check.key.clone()));
     let writes = batch.writes.iter().map(|write| (write.space, write.key.clone()));
     let adds = batch.adds.iter().map(|add| (add.space, add.key.clone()));
@@ -241,23 +248,23 @@ mod tests {
     use super::*;
     use crate::Write;
 
-    fn push(pending: &Pending, keys: &[&str], durability: Durability) -> (Ticket, oneshot::Receiver<Outcome>) {
+    fn push(pending: &PendingCommits, keys: &[&str], durability: Durability) -> (Ticket, oneshot::Receiver<CommitOutcome>) {
         let writes = keys.iter().map(|key| Write::put(Space::Kv, *key, b"")).collect();
         pending.push(Batch::of(vec![], writes), durability, None)
     }
 
-    fn take(pending: &Pending) -> Option<Taken<'_>> {
+    fn take(pending: &PendingCommits) -> Option<CommitGroup<'_>> {
         pending.take(Durability::Durable).now_or_never().flatten()
     }
 
-    fn keys(taken: &Taken<'_>) -> Vec<Vec<String>> {
+    fn keys(taken: &CommitGroup<'_>) -> Vec<Vec<String>> {
         let keys = |batch: &&Batch| batch.writes.iter().map(|write| String::from_utf8(write.key.clone()).unwrap()).collect();
         taken.batches().iter().map(keys).collect()
     }
 
     #[test]
     fn what_shares_a_key_goes_together_or_one_after_the_other() {
-        let pending = Pending::of(64);
+        let pending = PendingCommits::of(64);
         for keys in [&["a"][..], &["a", "b"]] {
             push(&pending, keys, Durability::Durable);
         }
@@ -276,15 +283,15 @@ mod tests {
 
     #[test]
     fn what_is_given_back_goes_first_and_what_is_withdrawn_never() {
-        let pending = Pending::of(64);
-        let (first, mut gone) = push(&pending, &["a"], Durability::Durable);
+        let pending = PendingCommits::of(64);
+        let (first, mut removed) = push(&pending, &["a"], Durability::Durable);
         push(&pending, &["b"], Durability::Buffered);
         let taken = take(&pending).unwrap();
         assert!(!pending.withdraw(&first), "it may be sent");
         push(&pending, &["c"], Durability::Durable);
-        taken.give_back();
+        taken.requeue();
         assert_eq!(keys(&take(&pending).unwrap()), [["a"], ["c"]]);
-        assert!(gone.try_recv().is_err());
+        assert!(removed.try_recv().is_err());
         let (last, _answer) = push(&pending, &["a"], Durability::Durable);
         assert!(pending.withdraw(&last) && !pending.withdraw(&last));
         assert!(take(&pending).is_none());
@@ -292,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_goes_together_is_bounded_and_all_goes_before_the_end() {
-        let pending = Pending::of(64);
+        let pending = PendingCommits::of(64);
         let mut answers: Vec<_> = (0..100).map(|n| push(&pending, &[&n.to_string()], Durability::Durable).1).collect();
         pending.end();
         let first = take(&pending).unwrap();

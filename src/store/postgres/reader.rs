@@ -5,8 +5,8 @@ use std::ops::Bound;
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 use tollhouse_base::clock::Timestamp;
 
-use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::Part};
-use crate::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers};
+use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::SizePart};
+use crate::{Changes, CommittedChange, Direction, KeyRange, KeyValues, MAX_KEY_BYTES, Space, changes::numbers};
 
 const GET: &str = "SELECT value FROM tollhouse_row WHERE space = $1 AND key = $2";
 const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < $3 ORDER BY key";
@@ -16,7 +16,7 @@ const SIZES: &str = "SELECT space, part, entries, bytes, version FROM tollhouse_
 const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// A connection that reads.
-pub(super) struct Reader {
+pub(super) struct ReadConnection {
     client: Client,
     get: Statement,
     /// Forward and backward scans.
@@ -31,7 +31,7 @@ pub(super) struct Reader {
     now: Statement,
 }
 
-impl Reader {
+impl ReadConnection {
     pub(super) async fn open(config: &PostgresConfig) -> Result<Self, OpenError> {
         let client = connect(config).await?;
         let prepared = async {
@@ -64,7 +64,7 @@ impl Reader {
     }
 
     /// Starts a transaction in which all further queries see one snapshot, however long it takes.
-    pub(super) async fn stand_still(&self) -> Result<(), Error> {
+    pub(super) async fn read_only_snapshot(&self) -> Result<(), Error> {
         // The consumer of the rows may be slow.
         self.client.batch_execute("SET idle_in_transaction_session_timeout = 0").await?;
         self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await
@@ -80,7 +80,7 @@ impl Reader {
         row.map(|row| row.try_get(0)).transpose()
     }
 
-    pub(super) async fn scan(&self, space: Space, range: &KeyRange, limit: usize, direction: Direction) -> Result<Pairs, Error> {
+    pub(super) async fn scan(&self, space: Space, range: &KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, Error> {
         let (space, (start, end), limit, bytes) = (space as i16, bounds(range), number(limit), number(range.bytes));
         let mut given: Vec<&(dyn ToSql + Sync)> = vec![&space, &start, &end, &limit];
         let statement = if range.bytes == usize::MAX {
@@ -116,10 +116,10 @@ impl Reader {
             // A malformed entry is treated like one that is gone.
             let Ok(keys) = postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(row.try_get(2)?) else { break };
             let keys = keys.into_iter().filter_map(|(space, key)| Some((Space::of_number(space)?, key))).collect();
-            changes.push(Change { number: number.cast_unsigned(), keys });
+            changes.push(CommittedChange { number: number.cast_unsigned(), keys });
         }
         let whole = changes.len() as u64 == (to + 1).saturating_sub(from);
-        Ok(if whole { Changes { changes, newest, gone: false } } else { Changes::none(newest, true) })
+        Ok(if whole { Changes { changes, newest, truncated: false } } else { Changes::none(newest, true) })
     }
 
     /// Returns the time of the server's clock.
@@ -129,10 +129,10 @@ impl Reader {
     }
 
     /// Returns the sizes of all spaces, by partition.
-    pub(super) async fn sizes(&self) -> Result<Vec<Part>, Error> {
+    pub(super) async fn sizes(&self) -> Result<Vec<SizePart>, Error> {
         let rows = self.client.query(&self.sizes, &[]).await?;
         let part = |row: tokio_postgres::Row| {
-            Ok(Part {
+            Ok(SizePart {
                 space: row.try_get(0)?,
                 part: row.try_get(1)?,
                 entries: row.try_get(2)?,

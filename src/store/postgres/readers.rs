@@ -15,46 +15,46 @@ use tokio_postgres::Error;
 use super::{
     address::{PostgresConfig, READERS},
     error::OpenError,
-    judge::{passes, told},
-    reader::Reader,
+    error_class::{describe, passes},
+    reader::ReadConnection,
 };
 use crate::StoreError;
 
 /// Maximum wait for the answer to a query, including reconnects.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// Maximum wait for an answer on one connection. The database aborts a query sooner than that.
 const ANSWERED: Duration = Duration::from_secs(6);
 /// Shortest and longest pause before a query is repeated.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
 /// The reading connections. Each is opened on first use.
-pub(super) struct Readers {
+pub(super) struct ReadPool {
     config: PostgresConfig,
     slots: [Slot; READERS],
 }
 
 #[derive(Default)]
 struct Slot {
-    held: Mutex<Option<Arc<Reader>>>,
-    asked: AtomicUsize,
+    held: Mutex<Option<Arc<ReadConnection>>>,
+    requested: AtomicUsize,
 }
 
 /// A running query.
-struct Asking<'a>(&'a Slot);
+struct QueryGuard<'a>(&'a Slot);
 
-impl Drop for Asking<'_> {
+impl Drop for QueryGuard<'_> {
     fn drop(&mut self) {
-        self.0.asked.fetch_sub(1, Relaxed);
+        self.0.requested.fetch_sub(1, Relaxed);
     }
 }
 
-impl Readers {
+impl ReadPool {
     pub(super) fn new(config: PostgresConfig) -> Self {
         Self { config, slots: array::from_fn(|_| Slot::default()) }
     }
 
     /// Runs a query and repeats it if a connection is lost.
-    pub(super) async fn ask<T, Asked>(&self, question: impl Fn(Arc<Reader>) -> Asked) -> Result<T, StoreError>
+    pub(super) async fn ask<T, Asked>(&self, question: impl Fn(Arc<ReadConnection>) -> Asked) -> Result<T, StoreError>
     where
         Asked: Future<Output = Result<T, Error>>,
     {
@@ -66,8 +66,8 @@ impl Readers {
                 match asking.0.reader(&self.config).await {
                     Ok(reader) => match timeout(ANSWERED, question(Arc::clone(&reader))).await {
                         Ok(Ok(answer)) => return Ok(answer),
-                        Ok(Err(error)) if passes(&error) => failed = told(&error),
-                        Ok(Err(error)) => return Err(StoreError::Away(told(&error))),
+                        Ok(Err(error)) if passes(&error) => failed = describe(&error),
+                        Ok(Err(error)) => return Err(StoreError::Away(describe(&error))),
                         // Later queries on this connection would not be answered either.
                         Err(_) => asking.0.forget(&reader).await,
                     },
@@ -78,31 +78,31 @@ impl Readers {
                 pause = (pause * 2).min(PAUSES[1]);
             }
         };
-        let answered = timeout(PATIENCE, asking).await;
-        answered.unwrap_or_else(|_| Err(StoreError::Away(format!("no answer within {} s: {failed}", PATIENCE.as_secs()))))
+        let answered = timeout(TIMEOUT, asking).await;
+        answered.unwrap_or_else(|_| Err(StoreError::Away(format!("no answer within {} s: {failed}", TIMEOUT.as_secs()))))
     }
 
-    fn least(&self) -> Asking<'_> {
-        let slot = self.slots.iter().min_by_key(|slot| slot.asked.load(Relaxed)).expect("there are some");
-        slot.asked.fetch_add(1, Relaxed);
-        Asking(slot)
+    fn least(&self) -> QueryGuard<'_> {
+        let slot = self.slots.iter().min_by_key(|slot| slot.requested.load(Relaxed)).expect("there are some");
+        slot.requested.fetch_add(1, Relaxed);
+        QueryGuard(slot)
     }
 }
 
 impl Slot {
     /// Returns the connection, reconnecting if it was lost.
-    async fn reader(&self, config: &PostgresConfig) -> Result<Arc<Reader>, OpenError> {
+    async fn reader(&self, config: &PostgresConfig) -> Result<Arc<ReadConnection>, OpenError> {
         let mut held = self.held.lock().await;
         if let Some(reader) = held.as_ref().filter(|reader| !reader.is_closed()) {
             return Ok(Arc::clone(reader));
         }
-        let reader = Arc::new(Reader::open(config).await?);
+        let reader = Arc::new(ReadConnection::open(config).await?);
         *held = Some(Arc::clone(&reader));
         Ok(reader)
     }
 
     /// Stops using this connection for further queries.
-    async fn forget(&self, reader: &Arc<Reader>) {
+    async fn forget(&self, reader: &Arc<ReadConnection>) {
         let mut held = self.held.lock().await;
         held.take_if(|held| Arc::ptr_eq(held, reader));
     }

@@ -5,15 +5,15 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use super::{address::PostgresConfig, error::OpenError, pending::Pending, readers::Readers, sizes::Known};
+use super::{address::PostgresConfig, error::OpenError, pending::PendingCommits, readers::ReadPool, sizes::KnownSizes};
 use crate::{Durability, StoreError};
 
 /// The state that a store's tasks share.
-pub(super) struct Shared {
+pub(super) struct PostgresShared {
     pub(super) config: PostgresConfig,
-    pub(super) pending: Pending,
-    pub(super) readers: Readers,
-    pub(super) sizes: Known,
+    pub(super) pending: PendingCommits,
+    pub(super) readers: ReadPool,
+    pub(super) sizes: KnownSizes,
     /// Number of transactions that were on disk when they were confirmed.
     pub(super) syncs: AtomicU64,
     /// Whether some commits may not be on disk yet.
@@ -22,12 +22,12 @@ pub(super) struct Shared {
     failed: Mutex<String>,
 }
 
-impl Shared {
+impl PostgresShared {
     pub(super) fn new(config: PostgresConfig) -> Self {
         Self {
-            readers: Readers::new(config.clone()),
-            pending: Pending::of(config.together),
-            sizes: Known::default(),
+            readers: ReadPool::new(config.clone()),
+            pending: PendingCommits::of(config.together),
+            sizes: KnownSizes::default(),
             syncs: AtomicU64::new(0),
             buffered: AtomicBool::new(false),
             config,

@@ -7,11 +7,11 @@ use std::{
 
 use tokio_postgres::{Error, Row};
 
-use crate::{Size, Sizes, Space};
+use crate::{Space, SpaceSize, SpaceSizes};
 
 /// The size of one partition of a space.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct SizePart {
     pub(super) space: i16,
     pub(super) part: i16,
     pub(super) entries: i64,
@@ -21,16 +21,16 @@ pub(super) struct Part {
 
 /// The latest known size of each partition.
 #[derive(Debug, Default)]
-pub(super) struct Known(Mutex<HashMap<(i16, i16), Part>>);
+pub(super) struct KnownSizes(Mutex<HashMap<(i16, i16), SizePart>>);
 
-impl Known {
+impl KnownSizes {
     /// Records sizes that are newer than the known ones.
-    pub(super) fn learn(&self, parts: impl IntoIterator<Item = Part>) {
+    pub(super) fn learn(&self, parts: impl IntoIterator<Item = SizePart>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for part in parts {
-            let place = known.entry((part.space, part.part)).or_insert(part);
-            if part.version > place.version {
-                *place = part;
+            let position = known.entry((part.space, part.part)).or_insert(part);
+            if part.version > position.version {
+                *position = part;
             }
         }
     }
@@ -41,7 +41,7 @@ impl Known {
         let numbers = |name| row.try_get::<_, Vec<i64>>(name);
         let (entries, bytes, versions) = (numbers("out_entries")?, numbers("out_bytes")?, numbers("out_versions")?);
         let counts = entries.into_iter().zip(bytes).zip(versions);
-        self.learn(spaces.into_iter().zip(counts).map(|(space, ((entries, bytes), version))| Part {
+        self.learn(spaces.into_iter().zip(counts).map(|(space, ((entries, bytes), version))| SizePart {
             space,
             part,
             entries,
@@ -52,7 +52,7 @@ impl Known {
     }
 
     /// Returns the size of each space.
-    pub(super) fn told(&self) -> Sizes {
+    pub(super) fn total(&self) -> SpaceSizes {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums = HashMap::<i16, (i64, i64)>::new();
         for part in known.values() {
@@ -62,9 +62,9 @@ impl Known {
         }
         let spaces = sums.into_iter().filter_map(|(space, (entries, bytes))| {
             let space = Space::of_number(u8::try_from(space).ok()?)?;
-            Some((space, Size { entries: entries.try_into().unwrap_or_default(), bytes: bytes.try_into().unwrap_or_default() }))
+            Some((space, SpaceSize { entries: entries.try_into().unwrap_or_default(), bytes: bytes.try_into().unwrap_or_default() }))
         });
-        Sizes { spaces: spaces.collect(), complete: true, ..Sizes::default() }
+        SpaceSizes { spaces: spaces.collect(), complete: true, ..SpaceSizes::default() }
     }
 }
 
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn what_comes_late_is_left_out() {
-        let known = Known::default();
-        let part = |part, entries, version| Part { space: Space::Kv as i16, part, entries, bytes: 10 * entries, version };
-        known.learn([part(0, 5, 2), part(1, -2, 1), Part { space: -1, ..part(0, 9, 9) }]);
-        assert_eq!(known.told().spaces, [(Space::Kv, Size { entries: 3, bytes: 30 })].into());
+        let known = KnownSizes::default();
+        let part = |part, entries, version| SizePart { space: Space::Kv as i16, part, entries, bytes: 10 * entries, version };
+        known.learn([part(0, 5, 2), part(1, -2, 1), SizePart { space: -1, ..part(0, 9, 9) }]);
+        assert_eq!(known.total().spaces, [(Space::Kv, SpaceSize { entries: 3, bytes: 30 })].into());
         known.learn([part(0, 4, 1), part(1, 7, 2)]);
-        assert_eq!(known.told().spaces, [(Space::Kv, Size { entries: 12, bytes: 120 })].into());
+        assert_eq!(known.total().spaces, [(Space::Kv, SpaceSize { entries: 12, bytes: 120 })].into());
     }
 }

@@ -24,7 +24,7 @@ use super::error::OpenError;
 
 /// The server certificates that are trusted.
 #[derive(Debug)]
-pub(super) enum Trust {
+pub(super) enum CertTrust {
     /// Any certificate. The connection is encrypted, but the server is not authenticated.
     Anyone,
     /// A certificate for the server's name, signed by a root of the system.
@@ -44,20 +44,22 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    pub(super) fn new(trust: &Trust) -> Result<Self, OpenError> {
+    pub(super) fn new(trust: &CertTrust) -> Result<Self, OpenError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let versions = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
         let config = match trust {
-            Trust::Anyone => versions.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))).with_no_client_auth(),
-            Trust::System | Trust::Signed(_) => versions.with_root_certificates(roots(trust)?).with_no_client_auth(),
+            CertTrust::Anyone => {
+                versions.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCert(provider))).with_no_client_auth()
+            }
+            CertTrust::System | CertTrust::Signed(_) => versions.with_root_certificates(roots(trust)?).with_no_client_auth(),
         };
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 }
 
-fn roots(trust: &Trust) -> Result<RootCertStore, OpenError> {
+fn roots(trust: &CertTrust) -> Result<RootCertStore, OpenError> {
     let mut roots = RootCertStore::empty();
-    if let Trust::Signed(path) = trust {
+    if let CertTrust::Signed(path) = trust {
         let unread = |source| OpenError::Roots { path: path.clone(), source };
         for certificate in CertificateDer::pem_file_iter(path).map_err(unread)? {
             roots.add(certificate.map_err(unread)?)?;
@@ -70,9 +72,9 @@ fn roots(trust: &Trust) -> Result<RootCertStore, OpenError> {
 
 /// Accepts every certificate whose key signed the handshake.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCert(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCert {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -111,7 +113,7 @@ impl<S> MakeTlsConnect<S> for Tls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Sealed<S>;
+    type Stream = TlsConnection<S>;
     type TlsConnect = Handshake;
     type Error = io::Error;
 
@@ -131,34 +133,34 @@ impl<S> TlsConnect<S> for Handshake
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Sealed<S>;
+    type Stream = TlsConnection<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Sealed<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<TlsConnection<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
         Box::pin(async move {
             let name = ServerName::try_from(self.name).map_err(io::Error::other)?;
-            Ok(Sealed(self.connector.connect(name, stream).await?))
+            Ok(TlsConnection(self.connector.connect(name, stream).await?))
         })
     }
 }
 
 /// A connection that uses TLS.
-pub(super) struct Sealed<S>(client::TlsStream<S>);
+pub(super) struct TlsConnection<S>(client::TlsStream<S>);
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Sealed<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for TlsConnection<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Sealed<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsConnection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Sealed<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsConnection<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(cx, bytes)
     }

@@ -1,7 +1,7 @@
 //! Data on the disks of running hosts stays where it is.
 
 use super::*;
-use crate::{Key, StartOf, plan::stored_key};
+use crate::{Key, KeyPrefix, table_plan::stored_key};
 
 /// Checks the number of each space. The numbers are distinct because they are enum discriminants, and following the
 /// order of `ALL` ensures that none is missing.
@@ -22,9 +22,9 @@ fn every_space_has_a_table() {
 }
 
 #[test]
-fn the_size_of_every_space_is_told_or_small_or_counted_elsewhere() {
-    let untold: Vec<_> = Space::ALL.into_iter().filter(|space| space.kind().is_none()).collect();
-    assert_eq!(untold, [Space::Meta, Space::FreeReceipts]);
+fn the_size_of_every_space_is_reported_or_small_or_counted_elsewhere() {
+    let unreported: Vec<_> = Space::ALL.into_iter().filter(|space| space.kind().is_none()).collect();
+    assert_eq!(unreported, [Space::Meta, Space::FreeReceipts]);
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn every_index_is_of_a_table() {
 
 #[test]
 fn tables_of_one_space_do_not_mix() {
-    for (place, one) in TABLES.iter().enumerate() {
-        for other in &TABLES[place + 1..] {
+    for (position, one) in TABLES.iter().enumerate() {
+        for other in &TABLES[position + 1..] {
             assert_ne!(one.name, other.name);
             let whole_keys = one.key == "()" && other.key == "()";
             let apart = match whole_keys {
@@ -50,13 +50,13 @@ fn tables_of_one_space_do_not_mix() {
 }
 
 /// Returns the stored key after checking that it decodes to the original.
-fn stored<K: Key + Clone + PartialEq + std::fmt::Debug>(table: Declared<K>, key: K) -> String {
+fn stored<K: Key + Clone + PartialEq + std::fmt::Debug>(table: DeclaredTable<K>, key: K) -> String {
     let at = stored_key(table.plan(), &key);
     assert_eq!(at.strip_prefix(table.plan().prefix.as_bytes()).and_then(K::read), Some(key));
     at.escape_ascii().to_string()
 }
 
-fn start<K: Key>(table: Declared<K>, start: &impl StartOf<K>) -> String {
+fn start<K: Key>(table: DeclaredTable<K>, start: &impl KeyPrefix<K>) -> String {
     stored_key(table.plan(), start).escape_ascii().to_string()
 }
 
@@ -118,11 +118,11 @@ fn keys_are_where_they_always_were() {
     }
     assert_eq!(stored(CATALOGUE, text("text")), "slug/text");
     assert_eq!(stored(CATALOGUED, ()), "catalogued");
-    assert_eq!(stored(VERSION_USES, (Ended(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
-    assert_eq!(stored(RETIRED_OF, (Ended(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
+    assert_eq!(stored(VERSION_USES, (TerminatedText(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
+    assert_eq!(stored(RETIRED_OF, (TerminatedText(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
     assert_eq!(stored(DELETIONS, (at, endpoint.clone())), format!("deletions/{time}ep_{ULID}"));
     assert_eq!(stored(DELETED, text("text")), "deleted/text");
-    assert_eq!(stored(ENDPOINTS_OWNED, Ended(text("platform"))), r"endpoints-owned/platform\x00");
+    assert_eq!(stored(ENDPOINTS_OWNED, TerminatedText(text("platform"))), r"endpoints-owned/platform\x00");
     assert_eq!(stored(SECRETS_ADDED, endpoint.clone()), format!("secrets-added/ep_{ULID}"));
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
     let pack = r"\x00\x00\x00\x07";
@@ -147,32 +147,35 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(SENT_TRANSACTIONS, text("0xa")), r"tx\x000xa");
     assert_eq!(stored(REFUNDS_OWED, builder.clone()), format!(r"owed\x00bld_{ULID}"));
     assert_eq!(stored(LEDGER_EXPIRY, (at, text("text"))), format!("{time}text"));
-    assert_eq!(stored(KV, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
-    assert_eq!(stored(FILES, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
-    assert_eq!(stored(SECRETS, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));
-    assert_eq!(stored(KV_USAGE, Counted(endpoint.clone())), counted);
-    assert_eq!(stored(FILES_USAGE, Counted(endpoint.clone())), counted);
-    assert_eq!(stored(LOGS, (Counted(endpoint.clone()), at, 7)), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
+    assert_eq!(stored(KV, (CountedText(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(FILES, (CountedText(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(SECRETS, (CountedText(endpoint.clone()), text("key"))), format!("{counted}key"));
+    assert_eq!(stored(KV_USAGE, CountedText(endpoint.clone())), counted);
+    assert_eq!(stored(FILES_USAGE, CountedText(endpoint.clone())), counted);
+    assert_eq!(stored(LOGS, (CountedText(endpoint.clone()), at, 7)), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
     assert_eq!(stored(BUILDERS, builder.clone()), format!("bld_{ULID}"));
     assert_eq!(stored(BUILDER_SEEN, builder.clone()), format!("builders-seen/bld_{ULID}"));
-    assert_eq!(stored(EVENTS, (Ended(text("platform")), Place::of(&(at, text("evt_x"))))), format!(r"platform\x00{time}evt_x"));
-    let share = || Ended(text("platform"));
+    assert_eq!(
+        stored(EVENTS, (TerminatedText(text("platform")), KeyPosition::of(&(at, text("evt_x"))))),
+        format!(r"platform\x00{time}evt_x")
+    );
+    let share = || TerminatedText(text("platform"));
     let day = r"\x00\x00\x01\x02";
     assert_eq!(stored(SELLERS, (0x0102, share())), r"\x00\x00\x01\x02platform\x00");
     assert_eq!(stored(SELLERS_LISTED, ()), "sellers-listed");
     assert_eq!(stored(SALES, (share(), SaleKey::RollUp(0x0102, endpoint.clone()))), format!(r"platform\x00\x00{day}ep_{ULID}"));
     assert_eq!(stored(SALES, (share(), SaleKey::Row(at, text("rcpt_x")))), format!(r"platform\x00\x01{time}rcpt_x"));
     assert_eq!(start(SALES, &(share(), SaleKey::ROW)), r"platform\x00\x01");
-    assert_eq!(stored(UNPAID, (Ended(builder.clone()), receipt.clone())), format!(r"bld_{ULID}\x00rcpt_{ULID}"));
-    assert_eq!(stored(PAYOUTS, (Ended(text(ULID)), payout.clone())), format!(r"bld_{ULID}\x00pay_{ULID}"));
+    assert_eq!(stored(UNPAID, (TerminatedText(builder.clone()), receipt.clone())), format!(r"bld_{ULID}\x00rcpt_{ULID}"));
+    assert_eq!(stored(PAYOUTS, (TerminatedText(text(ULID)), payout.clone())), format!(r"bld_{ULID}\x00pay_{ULID}"));
     assert_eq!(stored(PAYOUT_BUILDERS, payout.clone()), format!(r"index\x00pay_{ULID}"));
     assert_eq!(stored(PAYOUT_STATES, (3, payout.clone())), format!(r"state\x00\x03pay_{ULID}"));
     assert_eq!(stored(PAYOUT_COUNTS, 3), r"count\x00\x03");
     assert_eq!(stored(PAYOUT_HEADS, builder.clone()), format!(r"head\x00bld_{ULID}"));
-    assert_eq!(stored(PAYOUT_RECEIPTS, (Ended(payout), receipt.to_string())), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
+    assert_eq!(stored(PAYOUT_RECEIPTS, (TerminatedText(payout), receipt.to_string())), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
     assert_eq!(stored(PAYOUT_SETTINGS, builder), format!("bld_{ULID}"));
     assert_eq!(stored(AUDIT, (at, audit)), format!("{time}aud_{ULID}"));
-    assert_eq!(stored(CALLS, (Ended(endpoint.clone()), at, request.clone(), 7)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
-    assert_eq!(stored(CALL_METRICS, (Ended(endpoint), 1, 0x0102, request)), format!(r"ep_{ULID}\x00\x01{time}req_{ULID}"));
-    assert_eq!(stored(SESSIONS, (Ended("admin".to_owned()), "0a".to_owned())), r"admin\x000a");
+    assert_eq!(stored(CALLS, (TerminatedText(endpoint.clone()), at, request.clone(), 7)), format!(r"ep_{ULID}\x00{time}req_{ULID}{pack}"));
+    assert_eq!(stored(CALL_METRICS, (TerminatedText(endpoint), 1, 0x0102, request)), format!(r"ep_{ULID}\x00\x01{time}req_{ULID}"));
+    assert_eq!(stored(SESSIONS, (TerminatedText("admin".to_owned()), "0a".to_owned())), r"admin\x000a");
 }

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use super::{
     OpenError,
-    footing::{corrupt, damaged},
+    common::{corrupt, damaged},
 };
 use crate::{
-    Space, Written,
-    journal::{Archived, JournalError},
+    Space, WrittenRow,
+    journal::{ArchiveFrames, JournalError},
 };
 
 /// The money rows in the archive, in the order in which they were written.
 #[derive(Debug)]
 pub struct MoneyRows {
     store: PathBuf,
-    archived: Archived,
+    archived: ArchiveFrames,
 }
 
 impl MoneyRows {
@@ -25,7 +25,7 @@ impl MoneyRows {
     ///
     /// The folder cannot be read.
     pub fn of(store: &Path) -> Result<Self, OpenError> {
-        let archived = Archived::start(store).map_err(|error| refused(store, error))?;
+        let archived = ArchiveFrames::start(store).map_err(|error| refused(store, error))?;
         Ok(Self { store: store.to_owned(), archived })
     }
 
@@ -34,11 +34,11 @@ impl MoneyRows {
     /// # Errors
     ///
     /// The archive is damaged.
-    pub fn next_frame(&mut self) -> Result<Option<Vec<Written>>, OpenError> {
+    pub fn next_frame(&mut self) -> Result<Option<Vec<WrittenRow>>, OpenError> {
         let Some(frame) = self.archived.next().map_err(|error| refused(&self.store, error))? else { return Ok(None) };
         let unreadable = || corrupt(&self.store, format!("frame {} of the archive does not read", frame.sequence()));
         let [money, _] = frame.parts().ok_or_else(unreadable)?;
-        let written = money.rows.into_iter().filter_map(|row| Some(Written::new(Space::of_number(row.space)?, row.key, row.value?)));
+        let written = money.rows.into_iter().filter_map(|row| Some(WrittenRow::new(Space::of_number(row.space)?, row.key, row.value?)));
         Ok(Some(written.collect()))
     }
 }

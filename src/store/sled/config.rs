@@ -3,7 +3,7 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::values;
-use crate::journal::{AskFree, Damage, ask_system};
+use crate::journal::{FreeSpaceFn, JournalDamage, query_system};
 
 /// Settings of the store on disk.
 #[derive(Clone)]
@@ -12,7 +12,7 @@ pub struct SledConfig {
     /// MiB.
     pub cache_bytes: u64,
     /// How long to wait for another process to release the folder. Default: 1 s.
-    pub lock_patience: Duration,
+    pub lock_timeout: Duration,
     /// Maximum bytes of a journal segment, unless a single commit is longer. The first segment is smaller. Default: 64
     /// MiB.
     pub segment_bytes: u64,
@@ -25,9 +25,9 @@ pub struct SledConfig {
     /// the size of all rows. Default: 512 MiB.
     pub tree_bytes: u64,
     /// Minimum free space on the disk, in bytes. Below it, commits are refused. Default: 128 MiB.
-    pub kept_free_bytes: u64,
+    pub reserved_bytes: u64,
     /// Returns the free space on the disk. Tests simulate a full disk with it. Default: the system's answer.
-    pub free_bytes: AskFree,
+    pub free_bytes: FreeSpaceFn,
     /// Called before each `fdatasync` of commits. Tests use it to look at the state before a sync and to make syncs
     /// fail.
     pub before_sync: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
@@ -37,13 +37,13 @@ impl Default for SledConfig {
     fn default() -> Self {
         Self {
             cache_bytes: 24 * 1024 * 1024,
-            lock_patience: Duration::from_secs(1),
+            lock_timeout: Duration::from_secs(1),
             segment_bytes: 64 * 1024 * 1024,
             checkpoint_bytes: 256 * 1024 * 1024,
             start_bytes: 256 * 1024 * 1024,
             tree_bytes: 512 * 1024 * 1024,
-            kept_free_bytes: 128 * 1024 * 1024,
-            free_bytes: Arc::new(ask_system),
+            reserved_bytes: 128 * 1024 * 1024,
+            free_bytes: Arc::new(query_system),
             before_sync: Arc::new(|| Ok(())),
         }
     }
@@ -51,7 +51,16 @@ impl Default for SledConfig {
 
 impl fmt::Debug for SledConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cache_bytes, lock_patience, segment_bytes, checkpoint_bytes, start_bytes, tree_bytes, kept_free_bytes, .. } = self;
+        let Self {
+            cache_bytes,
+            lock_timeout: lock_patience,
+            segment_bytes,
+            checkpoint_bytes,
+            start_bytes,
+            tree_bytes,
+            reserved_bytes: kept_free_bytes,
+            ..
+        } = self;
         let mut debug = f.debug_struct("SledConfig");
         debug.field("cache_bytes", cache_bytes).field("lock_patience", lock_patience).field("segment_bytes", segment_bytes);
         debug.field("checkpoint_bytes", checkpoint_bytes).field("start_bytes", start_bytes).field("tree_bytes", tree_bytes);
@@ -72,15 +81,15 @@ pub enum OpenError {
          or see what `tollhouse store repair` would drop",
         path.display()
     )]
-    Damaged { path: PathBuf, damage: Box<Damage> },
+    Damaged { path: PathBuf, damage: Box<JournalDamage> },
     #[error(
         "the store at `{}` cannot be repaired: {damage}; the tree is missing or not right, and checkpoint and journal do not make another \
          (the archive has rows of money alone); nothing was changed; restore the newest backup",
         path.display()
     )]
-    Unrepairable { path: PathBuf, damage: Box<Damage> },
+    Unrepairable { path: PathBuf, damage: Box<JournalDamage> },
     #[error("the archive of the store at `{}` is damaged: {damage}; no repair brings its money back, only a backup that has it", path.display())]
-    Archive { path: PathBuf, damage: Box<Damage> },
+    Archive { path: PathBuf, damage: Box<JournalDamage> },
     #[error("the store at `{}` has format {found}, this version reads {}; run the version that wrote it", path.display(), values::FORMAT)]
     Format { path: PathBuf, found: String },
     #[error("cannot open the store at `{}`", path.display())]

@@ -8,10 +8,13 @@ use std::{
 
 use sled::{Batch, Tree};
 
-use super::{away::away, group::Group, moment::Moment, position::Position, sink::Sink, standing::Standing, told, values};
+use super::{
+    changelog, group::CommitGroup, health::StoreHealth, position::TreePosition, read_guard::TreeHandle, sink::Sink, sled_error::sled_error,
+    values,
+};
 use crate::{
-    Durability, Space, Stake, StoreError,
-    journal::{NotWritten, Part, Row, Told, Total, Writer},
+    Durability, LossImpact, Space, StoreError,
+    journal::{ChangeEntry, FramePart, JournalWriter, RowPart, SpaceTotal, WriteError},
 };
 
 /// Minimum time between two checks for free space.
@@ -23,9 +26,9 @@ pub(super) const BEHIND: u64 = 512 * 1024;
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
-    moment: Arc<Moment>,
-    journal: Writer,
-    standing: Arc<Standing>,
+    moment: Arc<TreeHandle>,
+    journal: JournalWriter,
+    standing: Arc<StoreHealth>,
     /// Number of the newest entry in the change log.
     newest: u64,
     /// When it last checked for free space.
@@ -33,7 +36,7 @@ pub(super) struct Disk {
 }
 
 /// How a commit failed.
-enum Failure {
+enum CommitFailure {
     /// Nothing was written.
     Nothing(StoreError),
     /// It is unknown what is on disk.
@@ -41,25 +44,25 @@ enum Failure {
 }
 
 /// A group that is ready to be written to the journal.
-struct Planned {
+struct PlannedGroup {
     batch: Batch,
-    changes: Vec<values::Change>,
-    after: Position,
-    money: Part,
-    rest: Part,
+    changes: Vec<values::KeyChange>,
+    after: TreePosition,
+    money: FramePart,
+    rest: FramePart,
 }
 
 impl Disk {
-    pub(super) fn new(moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
-        let newest = told::newest(&moment.tree())?;
+    pub(super) fn new(moment: Arc<TreeHandle>, journal: JournalWriter, standing: Arc<StoreHealth>) -> Result<Self, StoreError> {
+        let newest = changelog::newest(&moment.tree())?;
         Ok(Self { moment, journal, standing, newest, looked: None })
     }
 
     /// Decides a commit and adds it to a group.
-    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::Batch) -> Result<Vec<i128>, StoreError> {
+    pub(super) fn decide(&mut self, group: &mut CommitGroup, batch: crate::Batch) -> Result<Vec<i128>, StoreError> {
         self.standing.check()?;
         if let Some(reason) = self.standing.full() {
-            self.look_for_room(reason)?;
+            self.check_disk_space(reason)?;
         }
         // A panic can only happen while reading, before the group has changed.
         catch_unwind(AssertUnwindSafe(|| group.decide(&self.moment.tree(), batch))).unwrap_or_else(|_| {
@@ -70,12 +73,12 @@ impl Disk {
     }
 
     /// Writes a group as one frame, syncs it if required, and then makes it visible to readers.
-    pub(super) fn commit(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
+    pub(super) fn commit(&mut self, group: CommitGroup, durability: Durability) -> Result<(), StoreError> {
         self.standing.check()?;
         let cause = match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(Failure::Nothing(error))) => return Err(error),
-            Ok(Err(Failure::Unsure(cause))) => cause,
+            Ok(Err(CommitFailure::Nothing(error))) => return Err(error),
+            Ok(Err(CommitFailure::Unsure(cause))) => cause,
             Err(_) => "the tree stopped in the middle of a commit".to_owned(),
         };
         // From here on, memory and disk may differ.
@@ -83,12 +86,12 @@ impl Disk {
         Err(StoreError::Unknown(cause))
     }
 
-    fn write(&mut self, group: Group, durability: Durability) -> Result<(), Failure> {
+    fn write(&mut self, group: CommitGroup, durability: Durability) -> Result<(), CommitFailure> {
         if group.is_empty() {
             return if durability == Durability::Durable { self.sync_all() } else { Ok(()) };
         }
-        let Planned { mut batch, changes, mut after, money, rest } = self.plan(group).map_err(Failure::Nothing)?;
-        let newest = rest.told.last().map_or(self.newest, |told| told.number);
+        let PlannedGroup { mut batch, changes, mut after, money, rest } = self.plan(group).map_err(CommitFailure::Nothing)?;
+        let newest = rest.change.last().map_or(self.newest, |reported| reported.number);
         let (money, rest) = (money.bytes(), rest.bytes());
         let bytes = (money.len() + rest.len()) as u64;
         self.journal.append(money, rest).map_err(|error| self.not_written(error))?;
@@ -120,34 +123,34 @@ impl Disk {
     }
 
     /// Syncs all frames, and records in the tree that they are on disk, so that their loss would be noticed.
-    fn sync_all(&mut self) -> Result<(), Failure> {
+    fn sync_all(&mut self) -> Result<(), CommitFailure> {
         if self.journal.synced() == self.journal.sequence() {
             return Ok(());
         }
         self.journal.sync().map_err(unsure)?;
         let mut position = self.moment.alone();
         let mut batch = Batch::default();
-        let after = Position { synced: self.journal.synced(), ..*position };
+        let after = TreePosition { synced: self.journal.synced(), ..*position };
         after.keep(&mut batch).map_err(unsure)?;
         self.moment.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         Ok(())
     }
 
-    fn not_written(&self, error: NotWritten) -> Failure {
+    fn not_written(&self, error: WriteError) -> CommitFailure {
         match error {
-            NotWritten::TooLong => Failure::Nothing(StoreError::Away("the commits of a moment are longer than a frame".to_owned())),
-            NotWritten::NoRoom(error) => {
+            WriteError::TooLong => CommitFailure::Nothing(StoreError::Away("the commits of a moment are longer than a frame".to_owned())),
+            WriteError::NoRoom(error) => {
                 self.standing.fill(&error.to_string());
-                Failure::Nothing(StoreError::Away(self.standing.full().unwrap_or_default()))
+                CommitFailure::Nothing(StoreError::Away(self.standing.full().unwrap_or_default()))
             }
-            NotWritten::Failed(error) => unsure(error),
+            WriteError::Failed(error) => unsure(error),
         }
     }
 
     /// Fails with `reason` unless there is free space again.
-    fn look_for_room(&mut self, reason: String) -> Result<(), StoreError> {
-        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+    fn check_disk_space(&mut self, reason: String) -> Result<(), StoreError> {
+        if self.looked.is_some_and(|checked| checked.elapsed() < LOOK) {
             return Err(StoreError::Away(reason));
         }
         let found = self.journal.make_room();
@@ -162,11 +165,11 @@ impl Disk {
     }
 
     /// Plans the changes of a group: to the tree, and for the journal.
-    fn plan(&self, group: Group) -> Result<Planned, StoreError> {
-        let (rows, told) = group.into_rows(self.newest);
+    fn plan(&self, group: CommitGroup) -> Result<PlannedGroup, StoreError> {
+        let (rows, reported) = group.into_rows(self.newest);
         let mut batch = Batch::default();
         let mut after = *self.moment.still();
-        let (mut money, mut rest) = (Part::default(), Part { told, ..Part::default() });
+        let (mut money, mut rest) = (FramePart::default(), FramePart { change: reported, ..FramePart::default() });
         let mut changes = Vec::with_capacity(rows.len());
         let tree = self.moment.tree();
         for row in rows {
@@ -178,50 +181,55 @@ impl Disk {
         for part in [&mut money, &mut rest] {
             part.totals = totals_of(&part.rows, &mut after);
         }
-        for told in &rest.told {
-            told::keep(told, &mut batch)?;
+        for reported in &rest.change {
+            changelog::keep(reported, &mut batch)?;
         }
-        Ok(Planned { batch, changes, after, money, rest })
+        Ok(PlannedGroup { batch, changes, after, money, rest })
     }
 }
 
-fn unsure(error: impl std::fmt::Display) -> Failure {
-    Failure::Unsure(error.to_string())
+fn unsure(error: impl std::fmt::Display) -> CommitFailure {
+    CommitFailure::Unsure(error.to_string())
 }
 
-fn part_of<'a>(money: &'a mut Part, rest: &'a mut Part, space: u8) -> &'a mut Part {
+fn part_of<'a>(money: &'a mut FramePart, rest: &'a mut FramePart, space: u8) -> &'a mut FramePart {
     let stake = Space::of_number(space).map(Space::stake);
-    if stake == Some(Stake::Money) { money } else { rest }
+    if stake == Some(LossImpact::Money) { money } else { rest }
 }
 
 /// Returns the totals of the rows' spaces. Rows must be grouped by space.
-fn totals_of(rows: &[Row], position: &mut Position) -> Vec<(u8, Total)> {
+fn totals_of(rows: &[RowPart], position: &mut TreePosition) -> Vec<(u8, SpaceTotal)> {
     let mut spaces: Vec<u8> = rows.iter().map(|row| row.space).collect();
     spaces.dedup();
     spaces.into_iter().filter_map(|space| Some((space, *position.totals.of(space)?))).collect()
 }
 
 /// Applies a frame to a tree in one batch. Returns the changes.
-pub(super) fn replay(tree: &Tree, parts: [Part; 2], after: &mut Position) -> Result<Vec<values::Change>, StoreError> {
+pub(super) fn replay(tree: &Tree, parts: [FramePart; 2], after: &mut TreePosition) -> Result<Vec<values::KeyChange>, StoreError> {
     let mut batch = Batch::default();
     let changes = write(tree, parts, after, &mut batch)?;
     after.keep(&mut batch)?;
-    tree.apply_batch(batch).map_err(away)?;
+    tree.apply_batch(batch).map_err(sled_error)?;
     Ok(changes)
 }
 
 /// Writes a frame's rows to `to`. Returns how they change `tree`.
-pub(super) fn write(tree: &Tree, parts: [Part; 2], after: &mut Position, to: &mut impl Sink) -> Result<Vec<values::Change>, StoreError> {
+pub(super) fn write(
+    tree: &Tree,
+    parts: [FramePart; 2],
+    after: &mut TreePosition,
+    to: &mut impl Sink,
+) -> Result<Vec<values::KeyChange>, StoreError> {
     let mut changes = Vec::new();
-    for Part { rows, totals, told } in parts {
+    for FramePart { rows, totals, change: reported } in parts {
         for row in &rows {
             match &row.value {
                 // A checkpoint contains these rows in the tree's own format.
-                Some(entry) if row.space == told::ENTRIES => told::put(&row.key, entry, to)?,
+                Some(entry) if row.space == changelog::ENTRIES => changelog::put(&row.key, entry, to)?,
                 Some(_) | None => changes.push(values::write(tree, row, to)?),
             }
         }
-        told.iter().try_for_each(|told: &Told| told::keep(told, to))?;
+        reported.iter().try_for_each(|reported: &ChangeEntry| changelog::keep(reported, to))?;
         after.totals.set(&totals);
     }
     Ok(changes)

@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, ops::Bound, path::PathBuf, sync::Arc};
 
 use tokio::sync::OwnedMutexGuard;
 
-use super::{footing::parts_of, moment::Moment, position::Position, rows::walk_some};
+use super::{common::parts_of, position::TreePosition, read_guard::TreeHandle, rows::walk_some};
 use crate::{
-    Space, StoreError, Sums, Write,
-    journal::{End, JournalError, Row, Walk},
+    RowSums, Space, StoreError, Write,
+    journal::{FrameWalk, JournalEnd, JournalError, RowPart},
 };
 
 /// Approximate bytes of rows read at once. The next commit waits for them.
@@ -20,21 +20,21 @@ const SOME_BYTES: usize = 256 * 1024;
 const GATHERED: usize = 1024 * 1024;
 
 /// A walk through the rows and the frames that follow.
-pub(crate) struct Feed {
+pub(crate) struct MigrationFeed {
     store: PathBuf,
-    moment: Arc<Moment>,
-    place: Bound<Vec<u8>>,
+    moment: Arc<TreeHandle>,
+    position: Bound<Vec<u8>>,
     /// Position of the last frame returned, with the totals there.
-    at: Position,
-    end: Option<End>,
+    at: TreePosition,
+    end: Option<JournalEnd>,
     /// While this is held, the journal keeps its frames.
     _kept: OwnedMutexGuard<()>,
 }
 
-impl Feed {
-    pub(super) fn begin(store: PathBuf, moment: Arc<Moment>, kept: OwnedMutexGuard<()>) -> Self {
+impl MigrationFeed {
+    pub(super) fn begin(store: PathBuf, moment: Arc<TreeHandle>, stored: OwnedMutexGuard<()>) -> Self {
         let at = *moment.still();
-        Self { store, moment, place: Bound::Unbounded, at, end: None, _kept: kept }
+        Self { store, moment, position: Bound::Unbounded, at, end: None, _kept: stored }
     }
 
     /// Returns the next rows, or `None` after the last.
@@ -47,10 +47,10 @@ impl Feed {
         };
         let last = {
             let _still = self.moment.still();
-            walk_some(&self.moment.tree(), self.place.clone(), SOME_BYTES, add)?
+            walk_some(&self.moment.tree(), self.position.clone(), SOME_BYTES, add)?
         };
         let Some(last) = last else { return Ok(None) };
-        self.place = Bound::Excluded(last);
+        self.position = Bound::Excluded(last);
         Ok(Some(rows))
     }
 
@@ -67,8 +67,8 @@ impl Feed {
         }
         let wrong = |error: JournalError| StoreError::Away(error.to_string());
         let walk = match self.end.take() {
-            Some(end) => Walk::go_on(&self.store, end),
-            None => Walk::start(&self.store, self.at.sequence, self.at.link),
+            Some(end) => FrameWalk::next_segment(&self.store, end),
+            None => FrameWalk::start(&self.store, self.at.sequence, self.at.link),
         };
         let mut walk = walk.map_err(wrong)?;
         let (mut rows, mut bytes) = (BTreeMap::new(), 0);
@@ -78,7 +78,7 @@ impl Feed {
             (self.at.sequence, self.at.link) = (frame.sequence(), frame.link());
             for part in parts_of(&self.store, &frame).map_err(wrong)? {
                 self.at.totals.set(&part.totals);
-                for Row { space, key, value } in part.rows {
+                for RowPart { space, key, value } in part.rows {
                     bytes += key.len() + value.as_ref().map_or(0, Vec::len);
                     rows.insert((space, key), value);
                 }
@@ -90,7 +90,7 @@ impl Feed {
     }
 
     /// Returns the totals after the frames returned so far.
-    pub(crate) fn sums(&self) -> Sums {
-        Sums::of(self.at.totals)
+    pub(crate) fn sums(&self) -> RowSums {
+        RowSums::of(self.at.totals)
     }
 }

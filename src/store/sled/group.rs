@@ -9,7 +9,7 @@ use sled::Tree;
 use super::values;
 use crate::{
     Batch, Space, StoreError, add,
-    journal::{Row, Told},
+    journal::{ChangeEntry, RowPart},
 };
 
 /// Approximate bytes of writes in a group. A full group takes no more commits.
@@ -17,16 +17,16 @@ const FULL: usize = 4 * 1024 * 1024;
 
 /// The writes of the commits in a group.
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct CommitGroup {
     writes: BTreeMap<Space, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
-    told: Vec<Vec<(Space, Vec<u8>)>>,
+    changelog: Vec<Vec<(Space, Vec<u8>)>>,
     bytes: usize,
 }
 
-impl Group {
+impl CommitGroup {
     /// Checks a commit, applies its additions, and adds it to the group. A rejected commit changes nothing.
     pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i128>, StoreError> {
-        let Batch { checks, mut writes, adds, told } = batch;
+        let Batch { checks, mut writes, adds, changelog: reported } = batch;
         for check in checks {
             if self.get(tree, check.space, &check.key)?.as_deref() != check.expected.as_deref() {
                 return Err(StoreError::Conflict);
@@ -37,8 +37,8 @@ impl Group {
             self.bytes += write.key.len() + write.value.as_ref().map_or(0, Vec::len);
             self.writes.entry(write.space).or_default().insert(write.key, write.value);
         }
-        if !told.is_empty() {
-            self.told.push(told);
+        if !reported.is_empty() {
+            self.changelog.push(reported);
         }
         Ok(sums)
     }
@@ -49,18 +49,18 @@ impl Group {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.told.is_empty()
+        self.writes.is_empty() && self.changelog.is_empty()
     }
 
     /// Returns the rows to write, and the change-log entries, numbered after `newest`.
-    pub(super) fn into_rows(self, newest: u64) -> (Vec<Row>, Vec<Told>) {
+    pub(super) fn into_rows(self, newest: u64) -> (Vec<RowPart>, Vec<ChangeEntry>) {
         let rows = self
             .writes
             .into_iter()
-            .flat_map(|(space, keys)| keys.into_iter().map(move |(key, value)| Row { space: space as u8, key, value }));
+            .flat_map(|(space, keys)| keys.into_iter().map(move |(key, value)| RowPart { space: space as u8, key, value }));
         let bytes = |keys: Vec<(Space, Vec<u8>)>| keys.into_iter().map(|(space, key)| (space as u8, key)).collect();
-        let told = (newest + 1..).zip(self.told).map(|(number, keys)| Told { number, keys: bytes(keys) });
-        (rows.collect(), told.collect())
+        let reported = (newest + 1..).zip(self.changelog).map(|(number, keys)| ChangeEntry { number, keys: bytes(keys) });
+        (rows.collect(), reported.collect())
     }
 
     fn get(&self, tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

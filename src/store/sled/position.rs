@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
 
-use super::{away::away, values::Change};
+use super::{sled_error::sled_error, values::KeyChange};
 use crate::{
-    Size, Sizes, StoreError,
-    journal::{Link, Total, Totals},
+    SpaceSize, SpaceSizes, StoreError,
+    journal::{ChainLink, SpaceTotal, SpaceTotals},
 };
 
 /// The key of the position in the tree.
@@ -15,55 +15,56 @@ const KEY: &[u8] = b"\xfeposition";
 
 /// The position of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Position {
+pub(super) struct TreePosition {
     /// The last frame that it includes.
     pub(super) sequence: u64,
     /// The last frame that was on disk at that time.
     pub(super) synced: u64,
     /// The hashes of the frames that it includes.
-    pub(super) link: Link,
-    pub(super) totals: Totals,
+    pub(super) link: ChainLink,
+    pub(super) totals: SpaceTotals,
 }
 
 /// The stored form of a position.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct StoredPosition {
     sequence: u64,
     synced: u64,
-    link: Link,
-    totals: Vec<(u8, Total)>,
+    link: ChainLink,
+    totals: Vec<(u8, SpaceTotal)>,
 }
 
-impl Position {
+impl TreePosition {
     /// Reads the position of a tree, or returns `None` if it has none.
     pub(super) fn of(tree: &Tree) -> Result<Option<Self>, StoreError> {
-        let stored = tree.get(KEY).map_err(away)?;
-        let Some(Stored { sequence, synced, link, totals: said }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) else {
+        let stored = tree.get(KEY).map_err(sled_error)?;
+        let Some(StoredPosition { sequence, synced, link, totals: message }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok())
+        else {
             return Ok(None);
         };
-        let mut totals = Totals::default();
-        totals.set(&said);
+        let mut totals = SpaceTotals::default();
+        totals.set(&message);
         Ok(Some(Self { sequence, synced, link, totals }))
     }
 
     /// Stores the position in `batch`.
     pub(super) fn keep(&self, batch: &mut Batch) -> Result<(), StoreError> {
         let Self { sequence, synced, link, totals } = *self;
-        let stored = postcard::to_stdvec(&Stored { sequence, synced, link, totals: totals.listed() });
+        let stored = postcard::to_stdvec(&StoredPosition { sequence, synced, link, totals: totals.listed() });
         batch.insert(KEY, stored.map_err(|error| StoreError::Away(error.to_string()))?);
         Ok(())
     }
 
     /// Counts a change in the totals. Returns the number of its space.
-    pub(super) fn count(&mut self, change: &Change) -> Option<u8> {
-        let space = *change.place.first()?;
+    pub(super) fn count(&mut self, change: &KeyChange) -> Option<u8> {
+        let space = *change.position.first()?;
         self.totals.of(space)?.change(change.before, change.after);
         Some(space)
     }
 
-    pub(super) fn sizes(&self) -> Sizes {
+    pub(super) fn sizes(&self) -> SpaceSizes {
         let held = self.totals.spaces().filter(|(_, total)| total.entries > 0);
-        let spaces = held.map(|(space, total)| (space, Size { entries: total.entries, bytes: total.bytes })).collect();
-        Sizes { spaces, complete: true, ..Sizes::default() }
+        let spaces = held.map(|(space, total)| (space, SpaceSize { entries: total.entries, bytes: total.bytes })).collect();
+        SpaceSizes { spaces, complete: true, ..SpaceSizes::default() }
     }
 }

@@ -7,10 +7,10 @@ use std::ops::Bound;
 
 use sled::Tree;
 
-use super::{away::away, rows, values};
+use super::{rows, sled_error::sled_error, values};
 use crate::{
-    Space, Stake, StoreError,
-    journal::{Total, Totals},
+    LossImpact, Space, StoreError,
+    journal::{SpaceTotal, SpaceTotals},
 };
 
 /// Maximum rows, and approximate maximum bytes, that are counted at once. The next commit waits for them.
@@ -22,16 +22,18 @@ const SOME_BYTES: u64 = 512 * 1024;
 pub(super) struct Recount {
     space: Option<Space>,
     /// The last key counted.
-    place: Option<Vec<u8>>,
-    found: Total,
+    position: Option<Vec<u8>>,
+    found: SpaceTotal,
 }
 
 impl Recount {
     /// Includes changes to keys that have already been counted.
-    pub(super) fn follow(&mut self, changes: &[values::Change]) {
+    pub(super) fn follow(&mut self, changes: &[values::KeyChange]) {
         let Some(space) = self.space else { return };
         for change in changes {
-            if change.place.first() == Some(&(space as u8)) && self.place.as_ref().is_some_and(|place| change.place <= *place) {
+            if change.position.first() == Some(&(space as u8))
+                && self.position.as_ref().is_some_and(|position| change.position <= *position)
+            {
                 self.found.change(change.before, change.after);
             }
         }
@@ -43,16 +45,16 @@ impl Recount {
     }
 
     /// Counts the next rows. Returns the total once all are counted.
-    pub(super) fn some(&mut self, tree: &Tree) -> Result<Option<Total>, StoreError> {
+    pub(super) fn some(&mut self, tree: &Tree) -> Result<Option<SpaceTotal>, StoreError> {
         let Some(space) = self.space else { return Ok(Some(self.found)) };
-        let start = self.place.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
+        let start = self.position.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
         let end = Bound::Excluded(vec![space as u8 + 1]);
         let (mut last, mut bytes) = (None, 0);
         for row in rows::range(tree, (start, end)).take(SOME) {
-            let (place, head) = row.map_err(away)?;
-            let weight = values::weigh(tree, space as u8, &place[1..], &head)?;
+            let (position, head) = row.map_err(sled_error)?;
+            let weight = values::size_change(tree, space as u8, &position[1..], &head)?;
             self.found.change(None, Some(weight));
-            last = Some(place);
+            last = Some(position);
             bytes += weight.bytes;
             if bytes > SOME_BYTES {
                 break;
@@ -60,7 +62,7 @@ impl Recount {
         }
         match last {
             Some(last) => {
-                self.place = Some(last.to_vec());
+                self.position = Some(last.to_vec());
                 Ok(None)
             }
             None => {
@@ -73,8 +75,8 @@ impl Recount {
 
 /// Chooses the spaces to verify before the start, and those to verify while the host runs. First come spaces with more
 /// at stake than `Bulk`, smallest first, up to `bytes` bytes in all.
-pub(super) fn in_turns(totals: &Totals, bytes: u64) -> (Vec<Space>, Vec<Space>) {
-    let mut spaces: Vec<_> = totals.spaces().map(|(space, total)| (space.stake() == Stake::Bulk, total.bytes, space)).collect();
+pub(super) fn in_turns(totals: &SpaceTotals, bytes: u64) -> (Vec<Space>, Vec<Space>) {
+    let mut spaces: Vec<_> = totals.spaces().map(|(space, total)| (space.stake() == LossImpact::Bulk, total.bytes, space)).collect();
     spaces.sort_unstable();
     let mut sum = 0_u64;
     let (first, later): (Vec<_>, Vec<_>) = spaces.into_iter().partition(|(bulk, bytes_of_it, _)| {
@@ -86,14 +88,14 @@ pub(super) fn in_turns(totals: &Totals, bytes: u64) -> (Vec<Space>, Vec<Space>) 
 }
 
 /// Counts all spaces of a tree that nobody writes to. Returns those that are wrong.
-pub(super) fn all(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
+pub(super) fn all(tree: &Tree, totals: &SpaceTotals) -> Result<Vec<Space>, StoreError> {
     some(tree, totals, &Space::ALL)
 }
 
 /// Counts some spaces of a tree that nobody writes to. Returns those that are wrong.
-pub(super) fn some(tree: &Tree, totals: &Totals, counted: &[Space]) -> Result<Vec<Space>, StoreError> {
+pub(super) fn some(tree: &Tree, totals: &SpaceTotals, counted: &[Space]) -> Result<Vec<Space>, StoreError> {
     let mut wrong = Vec::new();
-    for (space, said) in totals.spaces().filter(|(space, _)| counted.contains(space)) {
+    for (space, message) in totals.spaces().filter(|(space, _)| counted.contains(space)) {
         let mut recount = Recount::default();
         recount.start(space);
         let found = loop {
@@ -101,7 +103,7 @@ pub(super) fn some(tree: &Tree, totals: &Totals, counted: &[Space]) -> Result<Ve
                 break found;
             }
         };
-        if found != said {
+        if found != message {
             wrong.push(space);
         }
     }

@@ -14,29 +14,29 @@ use sled::Db;
 
 use super::{
     OpenError, SledConfig,
-    footing::{Stopped, Unfit, corrupt, damaged, writer_settings},
-    look::{self, Looked},
-    make::{self, Filled},
+    checkpoint_check::{self, CheckpointContents},
+    common::{ReplayError, TreeUnusable, corrupt, damaged, writer_settings},
     open,
-    position::Position,
+    position::TreePosition,
     recount,
     rows::walk_some,
     tree,
+    tree_builder::{self, TreeBuilder},
 };
 use crate::{
     StoreError,
-    journal::{Archive, Damage, Dump, JournalError, Kind, Named, Survey, Writer},
+    journal::{Archive, CheckpointWriter, JournalDamage, JournalError, JournalWriter, SegmentFile, SegmentKind, Survey},
 };
 
 /// The result of checking a store's folder.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct StoreReport {
     /// A sentence about each part.
     pub found: Vec<String>,
     /// Damage that requires a repair or a backup.
-    pub damages: Vec<Damage>,
+    pub damages: Vec<JournalDamage>,
     /// Damage to the archive. A host runs without it, and only a backup can restore it.
-    pub archive: Option<Damage>,
+    pub archive: Option<JournalDamage>,
     /// The last frame before any damage to the journal, if a checkpoint allows the store to end there.
     usable: Option<u64>,
 }
@@ -46,12 +46,12 @@ pub struct Checked {
 /// # Errors
 ///
 /// The same as for [`super::SledStore::open`], except damage.
-pub fn check(store: &Path, config: &SledConfig) -> Result<Checked, OpenError> {
+pub fn check(store: &Path, config: &SledConfig) -> Result<StoreReport, OpenError> {
     let _lock = lock(store, config)?;
     let mut checked = look_at(store)?;
     checked.found.push(match fit_tree(store, config)? {
         Ok((_, position)) => format!("the tree is right, at frame {}", position.sequence),
-        Err(Unfit(reason)) => format!("the tree is not right, and the next start makes it anew from the journal: {reason}"),
+        Err(TreeUnusable(reason)) => format!("the tree is not right, and the next start makes it anew from the journal: {reason}"),
     });
     Ok(checked)
 }
@@ -67,21 +67,21 @@ pub struct Repair {
     /// The lock file, held locked.
     _lock: File,
     /// The damage. If there is none, there is nothing to repair.
-    pub damages: Vec<Damage>,
+    pub damages: Vec<JournalDamage>,
     /// Damage to the archive, which is left as it is.
-    pub archive: Option<Damage>,
+    pub archive: Option<JournalDamage>,
     /// The last frame that is kept.
-    pub kept: u64,
+    pub retained: u64,
     /// The last frame that existed.
     pub last: u64,
     /// The first [`MAX_LISTED`] dropped frames, with the table and key of each row in them if they can be read.
     pub dropped: Vec<(u64, Option<Vec<String>>)>,
-    from: From,
+    from: RepairSource,
 }
 
 #[derive(Debug)]
-enum From {
-    Tree(Box<(Db, Position)>),
+enum RepairSource {
+    Tree(Box<(Db, TreePosition)>),
     Journal,
 }
 
@@ -92,32 +92,32 @@ enum From {
 /// The same as for [`super::SledStore::open`], and [`OpenError::Unrepairable`] if nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
-    let Checked { damages, archive, usable, .. } = look_at(store)?;
+    let StoreReport { damages, archive, usable, .. } = look_at(store)?;
     let tree = fit_tree(store, config)?.ok();
     let in_tree = tree.as_ref().map(|(_, position)| position.sequence);
-    let Some(kept) = in_tree.max(usable) else {
-        let nothing = || Damage::new(store, "neither the journal nor the tree is left to repair it from");
+    let Some(stored) = in_tree.max(usable) else {
+        let nothing = || JournalDamage::new(store, "neither the journal nor the tree is left to repair it from");
         return Err(OpenError::Unrepairable {
             path: store.to_owned(),
             damage: Box::new(damages.into_iter().next().unwrap_or_else(nothing)),
         });
     };
-    let survey = Survey::behind(store, kept).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
+    let survey = Survey::behind(store, stored).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let last = damages.iter().filter_map(|damage| damage.sequences).map(|(_, to)| to).fold(survey.last, u64::max);
     let mut rows = survey.rows;
-    let dropped = (kept.saturating_add(1)..=last).take(MAX_LISTED).map(|frame| (frame, rows.remove(&frame))).collect();
-    let from = match tree.filter(|(_, position)| position.sequence == kept) {
-        Some(tree) => From::Tree(Box::new(tree)),
-        None => From::Journal,
+    let dropped = (stored.saturating_add(1)..=last).take(MAX_LISTED).map(|frame| (frame, rows.remove(&frame))).collect();
+    let from = match tree.filter(|(_, position)| position.sequence == stored) {
+        Some(tree) => RepairSource::Tree(Box::new(tree)),
+        None => RepairSource::Journal,
     };
-    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, archive, kept, last, dropped, from })
+    Ok(Repair { store: store.to_owned(), config: config.clone(), _lock: lock, damages, archive, retained: stored, last, dropped, from })
 }
 
 impl Repair {
     /// Returns the number of dropped frames.
     #[must_use]
     pub fn dropped_frames(&self) -> u64 {
-        self.last.saturating_sub(self.kept)
+        self.last.saturating_sub(self.retained)
     }
 
     /// Performs the repair: makes a checkpoint of what is kept, and begins a new journal after it. Returns the folder
@@ -130,55 +130,55 @@ impl Repair {
         let store = &self.store;
         let io = |source| OpenError::Io { path: store.clone(), source };
         let (db, position) = match self.from {
-            From::Tree(tree) => *tree,
-            From::Journal => {
-                tree::put_aside(store).map_err(io)?;
+            RepairSource::Tree(tree) => *tree,
+            RepairSource::Journal => {
+                tree::quarantine(store).map_err(io)?;
                 let db = tree::open(store, &self.config)?;
-                let position = fill(store, &db, self.kept).map_err(|stopped| refusal(store, stopped))?;
+                let position = fill(store, &db, self.retained).map_err(|stopped| refusal(store, stopped))?;
                 (db, position)
             }
         };
-        let beside = free_name(store);
-        fs::create_dir(&beside).map_err(io)?;
+        let alongside = free_name(store);
+        fs::create_dir(&alongside).map_err(io)?;
         archive(store, position.sequence).map_err(|error| damaged(store, error))?;
         // Frame numbers are never reused. The checkpoint's number covers all frames that were repaired.
         let sequence = self.last.saturating_add(1);
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
-        set_aside(store, &beside, sequence).map_err(io)?;
-        drop(Writer::begin(writer_settings(store, &self.config), sequence, position.link).map_err(io)?);
-        let mut position = Position { sequence, ..position };
-        make::finish(&db, &mut position).map_err(|error| corrupt(store, error.to_string()))?;
+        quarantine(store, &alongside, sequence).map_err(io)?;
+        drop(JournalWriter::begin(writer_settings(store, &self.config), sequence, position.link).map_err(io)?);
+        let mut position = TreePosition { sequence, ..position };
+        tree_builder::finish(&db, &mut position).map_err(|error| corrupt(store, error.to_string()))?;
         tree::trust(store).map_err(io)?;
-        Ok(beside)
+        Ok(alongside)
     }
 }
 
 /// Fills a tree up to frame `kept`.
-fn fill(store: &Path, db: &Db, kept: u64) -> Result<Position, Stopped> {
-    let mut filled = Filled::with_rows(store, db)?;
+fn fill(store: &Path, db: &Db, stored: u64) -> Result<TreePosition, ReplayError> {
+    let mut filled = TreeBuilder::with_rows(store, db)?;
     // The segment after the checkpoint may be the damaged one.
-    if kept > filled.position.sequence {
-        filled.add_frames(store, db, kept)?;
+    if stored > filled.position.sequence {
+        filled.add_frames(store, db, stored)?;
     }
     Ok(filled.position)
 }
 
 /// Checks what the tree is built from.
-fn look_at(store: &Path) -> Result<Checked, OpenError> {
-    let mut checked = Checked::default();
-    let checkpoint = match look::checkpoint(store) {
+fn look_at(store: &Path) -> Result<StoreReport, OpenError> {
+    let mut checked = StoreReport::default();
+    let checkpoint = match checkpoint_check::checkpoint(store) {
         Ok(checkpoint) => checkpoint,
         Err(error) => {
             checked.damages.push(damage_of(error)?);
             return Ok(checked);
         }
     };
-    let Looked { base, rows, holds_from } = checkpoint;
+    let CheckpointContents { base, rows, holds_from } = checkpoint;
     if rows > 0 {
         checked.found.push(format!("the checkpoint of frame {} holds {rows} rows", base.sequence));
     }
     let mut last = base.sequence;
-    match look::frames(store, base, &mut last, |_| true) {
+    match checkpoint_check::frames(store, base, &mut last, |_| true) {
         Ok(_) => checked.found.push(format!("the journal behind it ends with frame {last}")),
         Err(error) => checked.damages.push(damage_of(error)?),
     }
@@ -191,7 +191,7 @@ fn look_at(store: &Path) -> Result<Checked, OpenError> {
 }
 
 /// Opens the tree if all of its rows match its totals.
-fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), Unfit>, OpenError> {
+fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, TreePosition), TreeUnusable>, OpenError> {
     let (db, position) = match open::tree_of(store, config)? {
         Ok(tree) => tree,
         Err(unfit) => return Ok(Err(unfit)),
@@ -199,18 +199,18 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), 
     let counted = catch_unwind(AssertUnwindSafe(|| recount::all(&db, &position.totals)));
     Ok(match counted.unwrap_or_else(|_| Err(StoreError::Away("it stopped while it was read".to_owned()))) {
         Ok(wrong) if wrong.is_empty() => Ok((db, position)),
-        Ok(wrong) => Err(Unfit(format!("it does not hold what its totals say: {wrong:?}"))),
+        Ok(wrong) => Err(TreeUnusable(format!("it does not hold what its totals say: {wrong:?}"))),
         Err(error) => Err(error.into()),
     })
 }
 
 /// Archives the money of the frames that are kept, as far as they can be read.
-fn archive(store: &Path, kept: u64) -> Result<(), JournalError> {
-    let folder = store.join(Kind::Segment.folder());
-    let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
+fn archive(store: &Path, stored: u64) -> Result<(), JournalError> {
+    let folder = store.join(SegmentKind::Segment.folder());
+    let segments = SegmentFile::all(store, SegmentKind::Segment).map_err(JournalError::io(&folder))?;
     let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
-    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= kept) {
-        match Archive::keep(store, segment, end.min(kept)) {
+    for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= stored) {
+        match Archive::keep(store, segment, end.min(stored)) {
             // The frames after it are kept with the damaged files.
             Err(JournalError::Damaged(_)) => return Ok(()),
             other => other?,
@@ -219,29 +219,29 @@ fn archive(store: &Path, kept: u64) -> Result<(), JournalError> {
     Ok(())
 }
 
-fn dump(store: &Path, db: &Db, sequence: u64, position: &Position) -> Result<(), StoreError> {
+fn dump(store: &Path, db: &Db, sequence: u64, position: &TreePosition) -> Result<(), StoreError> {
     let io = |error: io::Error| StoreError::Away(error.to_string());
-    let mut dump = Dump::begin(store, sequence, position.link).map_err(io)?;
-    let mut place = std::ops::Bound::Unbounded;
-    while let Some(last) = walk_some(db, place, usize::MAX, |space, key, value| {
+    let mut dump = CheckpointWriter::begin(store, sequence, position.link).map_err(io)?;
+    let mut location = std::ops::Bound::Unbounded;
+    while let Some(last) = walk_some(db, location, usize::MAX, |space, key, value| {
         dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()))
     })? {
-        place = std::ops::Bound::Excluded(last);
+        location = std::ops::Bound::Excluded(last);
     }
     dump.finish(sequence, &position.totals).map_err(io)
 }
 
 /// Moves the journal and all checkpoints before the new one to the folder of damaged files.
-fn set_aside(store: &Path, beside: &Path, newest: u64) -> io::Result<()> {
-    for kind in [Kind::Checkpoint, Kind::Segment] {
-        for named in Named::all(store, kind)? {
-            if kind == Kind::Segment || named.sequence < newest {
-                fs::rename(&named.path, beside.join(named.path.file_name().unwrap_or_default()))?;
+fn quarantine(store: &Path, alongside: &Path, newest: u64) -> io::Result<()> {
+    for kind in [SegmentKind::Checkpoint, SegmentKind::Segment] {
+        for named in SegmentFile::all(store, kind)? {
+            if kind == SegmentKind::Segment || named.sequence < newest {
+                fs::rename(&named.path, alongside.join(named.path.file_name().unwrap_or_default()))?;
             }
         }
         File::open(store.join(kind.folder()))?.sync_all()?;
     }
-    File::open(beside)?.sync_all()?;
+    File::open(alongside)?.sync_all()?;
     File::open(store)?.sync_all()
 }
 
@@ -253,8 +253,8 @@ fn free_name(store: &Path) -> PathBuf {
 fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     fs::metadata(store).map_err(io)?;
-    if Named::all(store, Kind::Segment).map_err(io)?.is_empty()
-        && Named::all(store, Kind::Checkpoint).map_err(io)?.is_empty()
+    if SegmentFile::all(store, SegmentKind::Segment).map_err(io)?.is_empty()
+        && SegmentFile::all(store, SegmentKind::Checkpoint).map_err(io)?.is_empty()
         && !tree::is_there(store)
     {
         return Err(io(io::Error::new(io::ErrorKind::NotFound, "it holds no store")));
@@ -262,16 +262,16 @@ fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
     tree::lock(store, config)
 }
 
-fn damage_of(error: JournalError) -> Result<Damage, OpenError> {
+fn damage_of(error: JournalError) -> Result<JournalDamage, OpenError> {
     match error {
         JournalError::Damaged(damage) => Ok(*damage),
         JournalError::Io { path, source } => Err(OpenError::Io { path, source }),
     }
 }
 
-fn refusal(store: &Path, stopped: Stopped) -> OpenError {
+fn refusal(store: &Path, stopped: ReplayError) -> OpenError {
     match stopped {
-        Stopped::Journal(error) => damaged(store, error),
-        Stopped::Tree(Unfit(reason)) => corrupt(store, reason),
+        ReplayError::Journal(error) => damaged(store, error),
+        ReplayError::Tree(TreeUnusable(reason)) => corrupt(store, reason),
     }
 }

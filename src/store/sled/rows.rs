@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use sled::{IVec, Tree};
 
-use super::{away::away, told, values};
+use super::{changelog, sled_error::sled_error, values};
 use crate::StoreError;
 
 /// Number of rows read at once. The next commit waits for them.
@@ -20,16 +20,16 @@ const AGAIN: usize = 4;
 /// again reduces that to a third at most.
 pub(super) fn range<'t>(
     tree: &'t Tree,
-    places: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    positions: (Bound<Vec<u8>>, Bound<Vec<u8>>),
 ) -> impl DoubleEndedIterator<Item = sled::Result<(IVec, IVec)>> + use<'t> {
     let mut walked = 0_usize;
-    tree.range::<Vec<u8>, _>(places).inspect(move |row| {
+    tree.range::<Vec<u8>, _>(positions).inspect(move |row| {
         walked += 1;
-        if let Ok((place, _)) = row
+        if let Ok((position, _)) = row
             && walked.is_multiple_of(AGAIN)
         {
             // If the row is damaged, the next reader will report it.
-            _ = tree.contains_key(place);
+            _ = tree.contains_key(position);
         }
     })
 }
@@ -39,18 +39,18 @@ pub(super) fn range<'t>(
 pub(super) fn walk_some(
     tree: &Tree,
     from: Bound<Vec<u8>>,
-    most: usize,
+    max: usize,
     mut add: impl FnMut(u8, Vec<u8>, Vec<u8>) -> Result<(), StoreError>,
 ) -> Result<Option<Vec<u8>>, StoreError> {
     let (mut last, mut bytes) = (None, 0);
-    for row in range(tree, (from, Bound::Excluded(vec![told::ENTRIES + 1]))).take(SOME) {
-        let (place, head) = row.map_err(away)?;
-        let Some((space, key)) = place.split_first() else { continue };
-        let value = if *space == told::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };
+    for row in range(tree, (from, Bound::Excluded(vec![changelog::ENTRIES + 1]))).take(SOME) {
+        let (position, head) = row.map_err(sled_error)?;
+        let Some((space, key)) = position.split_first() else { continue };
+        let value = if *space == changelog::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };
         bytes += value.len();
         add(*space, key.to_vec(), value)?;
-        last = Some(place.to_vec());
-        if bytes > most {
+        last = Some(position.to_vec());
+        if bytes > max {
             break;
         }
     }

@@ -14,13 +14,13 @@ pub(super) trait Sink {
 }
 
 impl Sink for Batch {
-    fn put(&mut self, place: IVec, value: IVec) -> Result<(), StoreError> {
-        self.insert(place, value);
+    fn put(&mut self, position: IVec, value: IVec) -> Result<(), StoreError> {
+        self.insert(position, value);
         Ok(())
     }
 
-    fn take(&mut self, place: IVec) -> Result<(), StoreError> {
-        self.remove(place);
+    fn take(&mut self, position: IVec) -> Result<(), StoreError> {
+        self.remove(position);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::{
     Write,
-    journal::{Kind, Named},
+    journal::{SegmentFile, SegmentKind},
 };
 
 #[tokio::test]
@@ -17,14 +17,14 @@ async fn money_that_is_found_wrong_stops_commits() {
     put(Space::Receipts, b"one").await.unwrap();
     put(Space::Receipts, b"two").await.unwrap();
     store.moment.tree().remove(b"\x03one").unwrap().unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let refused = loop {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing stops commits");
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing stops commits");
         if let Err(refused) = put(Space::Kv, b"n").await {
             break refused;
         }
     };
-    assert!(matches!(&refused, StoreError::Away(why) if why.contains("Receipts")), "{refused:?}");
+    assert!(matches!(&refused, StoreError::Away(reason) if reason.contains("Receipts")), "{refused:?}");
     let store = store.reopen().unwrap();
     assert!(store.get(Space::Receipts, b"one").await.unwrap().is_some(), "it is not back");
     store.apply(Batch::new(), Durability::Durable).await.unwrap();
@@ -43,7 +43,7 @@ async fn tree_is_written_out_before_it_is_far_behind() {
 }
 
 #[tokio::test]
-async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
+async fn tree_that_is_much_larger_than_its_rows_is_rebuilt_by_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let config = SledConfig { segment_bytes: 1 << 20, checkpoint_bytes: 1 << 20, ..SledConfig::default() };
     let store = SledStore::open(folder.path(), config.clone()).unwrap();
@@ -59,9 +59,9 @@ async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
         write(Write::put(Space::Kv, [2], vec![2; 60_000])).await.unwrap();
     }
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
-    let begun = Instant::now();
-    while Named::all(folder.path(), Kind::Checkpoint).unwrap().last().is_none_or(|made| made.sequence < deleted) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "there is no checkpoint");
+    let started = Instant::now();
+    while SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().last().is_none_or(|made| made.sequence < deleted) {
+        assert!(started.elapsed() < Duration::from_secs(60), "there is no checkpoint");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let store = store.reopen().unwrap();
@@ -76,7 +76,7 @@ async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
 }
 
 #[tokio::test]
-async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_runs() {
+async fn tree_that_is_much_larger_than_its_rows_yields_to_another_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let config = SledConfig { tree_bytes: 4 << 20, ..SledConfig::default() };
     let store = SledStore::open(folder.path(), config).unwrap();
@@ -89,9 +89,9 @@ async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_ru
     // In one commit, so that all rows are deleted before the new tree is begun.
     let deletes = (3..200_u8).map(|n| Write::delete(Space::Kv, [n])).collect();
     store.apply(Batch::of(vec![], deletes), Durability::Buffered).await.unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     while folder.path().join("db").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it is still there");
+        assert!(started.elapsed() < Duration::from_secs(60), "it is still there");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let after = store.disk_bytes().unwrap();
@@ -103,7 +103,7 @@ async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_ru
 
 /// Regression: a report of a long history blocked every task of its thread, and the whole host if others waited for it.
 #[tokio::test]
-async fn whoever_reads_many_rows_holds_up_no_task_of_the_runtime() {
+async fn anyone_who_reads_many_rows_holds_up_no_task_of_the_runtime() {
     let folder = tempfile::tempdir().unwrap();
     let store = SledStore::open(folder.path(), SledConfig::default()).unwrap();
     let writes = (0..1_000_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), vec![1; 10])).collect();

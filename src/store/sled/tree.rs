@@ -9,9 +9,9 @@ use std::{
 };
 
 use sled::{Db, Error};
-use tollhouse_base::folder;
+use tollhouse_base::fsync_dir;
 
-use super::{OpenError, SledConfig, home};
+use super::{OpenError, SledConfig, tree_dir};
 
 /// How often sled flushes its buffers, in milliseconds. Each flush cleans one 512 KiB segment of its file, and one page
 /// for each page that it replaces. At twice a second, floods of small writes would leave garbage faster than that.
@@ -19,11 +19,11 @@ pub(super) const FLUSH_EVERY_MS: u64 = 50;
 /// The lock file, held locked while a process has the store open, even without a tree.
 const LOCK: &str = "lock";
 /// The folder for a tree that was wrong.
-const ASIDE: &str = "aside";
+const QUARANTINE: &str = "aside";
 /// The file that marks the tree as wrong, created while the store is in use.
 const DISTRUSTED: &str = "tree-is-wrong";
 /// How long a closed tree may keep its files locked.
-const LETTING_GO: Duration = Duration::from_secs(5);
+const DROP_THREAD: Duration = Duration::from_secs(5);
 /// Interval between two attempts to lock.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -31,15 +31,15 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let file = File::options().create(true).truncate(false).write(true).open(store.join(LOCK)).map_err(io)?;
-    match lock_within(&file, config.lock_patience) {
+    match lock_within(&file, config.lock_timeout) {
         Ok(true) => Ok(file),
         Ok(false) => Err(OpenError::Locked(store.to_owned())),
         Err(source) => Err(io(source)),
     }
 }
 
-fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
-    let give_up_at = Instant::now() + patience;
+fn lock_within(file: &File, timeout: Duration) -> io::Result<bool> {
+    let give_up_at = Instant::now() + timeout;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(true),
@@ -52,12 +52,12 @@ fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
 
 /// Opens the current tree, waiting for another process to release it.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
-    open_in(store, &home::of(store), config)
+    open_in(store, &tree_dir::of(store), config)
 }
 
 /// Opens the tree in a folder of the store.
 pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<Db, OpenError> {
-    let give_up_at = Instant::now() + config.lock_patience;
+    let give_up_at = Instant::now() + config.lock_timeout;
     loop {
         forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
         let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
@@ -103,37 +103,37 @@ fn refusal(path: &Path, error: Error) -> OpenError {
 
 /// Returns whether the files of the current tree exist.
 pub(super) fn is_there(store: &Path) -> bool {
-    home::has_tree(&home::of(store))
+    tree_dir::has_tree(&tree_dir::of(store))
 }
 
 /// Moves the files of the current tree aside, replacing those moved before. Returns their folder. The next tree is
 /// built in the store's folder.
-pub(super) fn put_aside(store: &Path) -> io::Result<PathBuf> {
-    let (home, aside) = (home::of(store), store.join(ASIDE));
-    forget_aside(store)?;
+pub(super) fn quarantine(store: &Path) -> io::Result<PathBuf> {
+    let (home, aside) = (tree_dir::of(store), store.join(QUARANTINE));
+    clear_quarantine(store)?;
     fs::create_dir(&aside)?;
     if let Ok(log) = File::open(home.join("db")) {
         // A tree that was dropped releases its files a moment later.
-        if !lock_within(&log, LETTING_GO)? {
+        if !lock_within(&log, DROP_THREAD)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the tree is still in use"));
         }
     }
     if home.exists() {
-        for file in home::files(&home)? {
+        for file in tree_dir::files(&home)? {
             fs::rename(&file, aside.join(file.file_name().unwrap_or_default()))?;
         }
     }
     if home != store {
-        home::remove(store, store)?;
-        home::forget(store)?;
+        tree_dir::remove(store, store)?;
+        tree_dir::forget(store)?;
     }
     File::open(store)?.sync_all()?;
     Ok(aside)
 }
 
 /// Removes a tree that was moved aside.
-pub(super) fn forget_aside(store: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(store.join(ASIDE)) {
+pub(super) fn clear_quarantine(store: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(store.join(QUARANTINE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
@@ -143,7 +143,7 @@ pub(super) fn forget_aside(store: &Path) -> io::Result<()> {
 pub(super) fn distrust(store: &Path) -> io::Result<()> {
     let path = store.join(DISTRUSTED);
     File::create(&path)?.sync_all()?;
-    folder::sync_entry(&path)
+    fsync_dir::sync_entry(&path)
 }
 
 /// Returns whether the tree is marked as wrong.

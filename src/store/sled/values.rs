@@ -7,10 +7,10 @@
 
 use sled::{IVec, Tree};
 
-use super::{away::away, sink::Sink};
+use super::{sink::Sink, sled_error::sled_error};
 use crate::{
     Space, StoreError,
-    journal::{Row, Weight, checksum, name},
+    journal::{RowPart, RowWeight, checksum, name},
 };
 
 /// Version of the layout described here, stored in the tree itself. A version that knows only lower numbers does not
@@ -28,25 +28,25 @@ const IN_PIECES: u8 = 1;
 
 /// A decoded head.
 #[derive(Debug, Clone, Copy)]
-struct Head<'a> {
+struct ValueHead<'a> {
     checksum: u32,
-    held: Held<'a>,
+    held: ValueBody<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Held<'a> {
+enum ValueBody<'a> {
     Inline(&'a [u8]),
     /// The length of the value in bytes.
     InPieces(usize),
 }
 
-impl<'a> Head<'a> {
+impl<'a> ValueHead<'a> {
     fn read(head: &'a [u8]) -> Option<Self> {
         let (kind, rest) = head.split_first()?;
         let (checksum, rest) = rest.split_first_chunk()?;
         let held = match *kind {
-            INLINE => Held::Inline(rest),
-            IN_PIECES => Held::InPieces(u32::from_be_bytes(rest.try_into().ok()?) as usize),
+            INLINE => ValueBody::Inline(rest),
+            IN_PIECES => ValueBody::InPieces(u32::from_be_bytes(rest.try_into().ok()?) as usize),
             _ => return None,
         };
         Some(Self { checksum: u32::from_be_bytes(*checksum), held })
@@ -54,20 +54,20 @@ impl<'a> Head<'a> {
 
     fn bytes(&self) -> usize {
         match self.held {
-            Held::Inline(value) => value.len(),
-            Held::InPieces(bytes) => bytes,
+            ValueBody::Inline(value) => value.len(),
+            ValueBody::InPieces(bytes) => bytes,
         }
     }
 
     fn pieces(&self) -> u32 {
         match self.held {
-            Held::Inline(_) => 0,
-            Held::InPieces(bytes) => pieces(bytes),
+            ValueBody::Inline(_) => 0,
+            ValueBody::InPieces(bytes) => pieces(bytes),
         }
     }
 
-    fn weight(&self, space: u8, key: &[u8]) -> Weight {
-        Weight::of(space, key, self.bytes(), self.checksum)
+    fn weight(&self, space: u8, key: &[u8]) -> RowWeight {
+        RowWeight::of(space, key, self.bytes(), self.checksum)
     }
 }
 
@@ -90,7 +90,7 @@ pub(super) fn is_inline(head: &[u8]) -> bool {
 
 /// Returns the value at a key. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-    match tree.get(head_key(space, key)).map_err(away)? {
+    match tree.get(head_key(space, key)).map_err(sled_error)? {
         Some(head) => resolve(tree, space as u8, key, &head).map(Some),
         None => Ok(None),
     }
@@ -98,25 +98,25 @@ pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8
 
 /// Returns the value of a head. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn resolve(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
     value_of(tree, space, key, &head)
 }
 
 /// Returns a row's contribution to the total of its space, after verifying its value.
-pub(super) fn weigh(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Weight, StoreError> {
-    let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
+pub(super) fn size_change(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<RowWeight, StoreError> {
+    let head = ValueHead::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
     value_of(tree, space, key, &head)?;
     Ok(head.weight(space, key))
 }
 
-fn value_of(tree: &Tree, space: u8, key: &[u8], head: &Head<'_>) -> Result<Vec<u8>, StoreError> {
+fn value_of(tree: &Tree, space: u8, key: &[u8], head: &ValueHead<'_>) -> Result<Vec<u8>, StoreError> {
     let value = match head.held {
-        Held::Inline(value) => value.to_vec(),
-        Held::InPieces(bytes) => {
+        ValueBody::Inline(value) => value.to_vec(),
+        ValueBody::InPieces(bytes) => {
             // Read only the pieces that exist, even if a damaged head states another length.
             let mut value = Vec::new();
             for number in 0..pieces(bytes) {
-                let piece = tree.get(piece_key(space, key, number)).map_err(away)?;
+                let piece = tree.get(piece_key(space, key, number)).map_err(sled_error)?;
                 let piece = piece.ok_or_else(|| wrong(space, key, "a piece is missing"))?;
                 value.extend_from_slice(&piece);
             }
@@ -135,27 +135,27 @@ fn wrong(space: u8, key: &[u8], what: &str) -> StoreError {
 }
 
 /// Writes a row to `to`. Returns how it changes `tree`.
-pub(super) fn write(tree: &Tree, Row { space, key, value }: &Row, to: &mut impl Sink) -> Result<Change, StoreError> {
-    let place = head_key_of(*space, key);
-    let stored = tree.get(&place).map_err(away)?;
-    let stored = stored.as_deref().and_then(Head::read);
-    let mut change = Change { place: place.clone(), before: stored.map(|head| head.weight(*space, key)), after: None };
+pub(super) fn write(tree: &Tree, RowPart { space, key, value }: &RowPart, to: &mut impl Sink) -> Result<KeyChange, StoreError> {
+    let position = head_key_of(*space, key);
+    let stored = tree.get(&position).map_err(sled_error)?;
+    let stored = stored.as_deref().and_then(ValueHead::read);
+    let mut change = KeyChange { position: position.clone(), before: stored.map(|head| head.weight(*space, key)), after: None };
     let mut pieces_after = 0;
     if let Some(value) = value {
         let sum = checksum(*space, key, value);
-        change.after = Some(Weight::of(*space, key, value.len(), sum));
+        change.after = Some(RowWeight::of(*space, key, value.len(), sum));
         if value.len() <= PIECE {
-            to.put(place.into(), head_value(INLINE, sum, value))?;
+            to.put(position.into(), head_value(INLINE, sum, value))?;
         } else {
             let bytes = u32::try_from(value.len()).map_err(|_| StoreError::Away("a value above 4 GiB".to_owned()))?;
-            to.put(place.into(), head_value(IN_PIECES, sum, &bytes.to_be_bytes()))?;
+            to.put(position.into(), head_value(IN_PIECES, sum, &bytes.to_be_bytes()))?;
             for (number, piece) in (0..).zip(value.chunks(PIECE)) {
                 to.put(piece_key(*space, key, number).into(), piece.into())?;
             }
             pieces_after = pieces(value.len());
         }
     } else {
-        to.take(place.into())?;
+        to.take(position.into())?;
     }
     for number in pieces_after..stored.map_or(0, |head| head.pieces()) {
         to.take(piece_key(*space, key, number).into())?;
@@ -183,9 +183,9 @@ pub(super) fn piece_key(space: u8, key: &[u8], number: u32) -> Vec<u8> {
 
 /// The change of one key by a commit.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct KeyChange {
     /// The tree key: the space's number followed by the key.
-    pub(super) place: Vec<u8>,
-    pub(super) before: Option<Weight>,
-    pub(super) after: Option<Weight>,
+    pub(super) position: Vec<u8>,
+    pub(super) before: Option<RowWeight>,
+    pub(super) after: Option<RowWeight>,
 }

@@ -5,41 +5,41 @@ use serde_json::{Value, json};
 use super::attributes::attributes;
 use crate::{
     histogram::BOUNDS_US,
-    sample::{Sample, Samples, Value as Measured},
-    table::{Kind, Metric},
+    metric_table::{Kind, Metric},
+    sample::{MetricValue as Measured, Sample, Samples},
 };
 
 /// OTLP's number for sums that count from the start of the process.
 const CUMULATIVE: u8 = 2;
 
-pub(super) fn body(resource: &Value, samples: &Samples, begun: u64, now: u64) -> Value {
-    let metrics: Vec<_> = samples.0.iter().map(|(metric, samples)| told(metric, samples, begun, now)).collect();
+pub(super) fn body(resource: &Value, samples: &Samples, started: u64, now: u64) -> Value {
+    let metrics: Vec<_> = samples.0.iter().map(|(metric, samples)| metric_json(metric, samples, started, now)).collect();
     let scope = json!({ "name": "tollhouse", "version": env!("CARGO_PKG_VERSION") });
     json!({ "resourceMetrics": [{ "resource": resource, "scopeMetrics": [{ "scope": scope, "metrics": metrics }] }] })
 }
 
-fn told(metric: &Metric, samples: &[Sample], begun: u64, now: u64) -> Value {
-    let points: Vec<_> = samples.iter().map(|sample| point(metric, sample, begun, now)).collect();
+fn metric_json(metric: &Metric, samples: &[Sample], started: u64, now: u64) -> Value {
+    let points: Vec<_> = samples.iter().map(|sample| point(metric, sample, started, now)).collect();
     let unit = match metric.unit() {
         "seconds" => "s",
         "bytes" => "By",
         _ => "1",
     };
-    let mut told = json!({ "name": metric.name, "description": metric.what, "unit": unit });
+    let mut body = json!({ "name": metric.name, "description": metric.what, "unit": unit });
     let (kind, data) = match metric.kind {
         Kind::Counter => ("sum", json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true })),
         Kind::Gauge => ("gauge", json!({ "dataPoints": points })),
         Kind::Histogram => ("histogram", json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE })),
     };
-    told[kind] = data;
-    told
+    body[kind] = data;
+    body
 }
 
-fn point(metric: &Metric, sample: &Sample, begun: u64, now: u64) -> Value {
+fn point(metric: &Metric, sample: &Sample, started: u64, now: u64) -> Value {
     let labels = metric.labels.iter().copied().zip(sample.labels.iter().copied());
     let mut point = json!({ "attributes": attributes(labels), "timeUnixNano": now.to_string() });
     if metric.kind != Kind::Gauge {
-        point["startTimeUnixNano"] = json!(begun.to_string());
+        point["startTimeUnixNano"] = json!(started.to_string());
     }
     match &sample.value {
         Measured::Number(value) => point["asDouble"] = json!(value),

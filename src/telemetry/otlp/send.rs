@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use url::Url;
 
 /// Timeout for an answer of the collector.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay before a request is retried after a temporary failure.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum length of an answer that is read, in bytes.
@@ -47,7 +47,7 @@ struct Address {
 
 /// The result of a request.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum SendOutcome {
     /// Accepted, except for `refused` items.
     Taken { refused: u64 },
     /// The signal has no destination.
@@ -58,7 +58,7 @@ pub(super) enum Sent {
 
 impl Collector {
     pub(super) fn new(traces: Option<&Destination>, metrics: Option<&Destination>) -> Result<Self, String> {
-        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE).build();
+        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(TIMEOUT).build();
         let client = client.map_err(|error| error.to_string())?;
         let header = |(name, value): &(String, String)| {
             // The value could be a key, so it is not repeated.
@@ -74,21 +74,21 @@ impl Collector {
         Ok(Self { client, traces: traces.map(address).transpose()?, metrics: metrics.map(address).transpose()? })
     }
 
-    pub(super) async fn send(&self, signal: &str, body: &Value) -> Sent {
+    pub(super) async fn send(&self, signal: &str, body: &Value) -> SendOutcome {
         let address = if signal == "traces" { &self.traces } else { &self.metrics };
-        let Some(address) = address else { return Sent::Nowhere };
+        let Some(address) = address else { return SendOutcome::Nowhere };
         match self.once(address, body).await {
             Err((_, true)) => {
                 sleep(AGAIN).await;
-                self.once(address, body).await.unwrap_or_else(|(why, _)| Sent::Failed(why))
+                self.once(address, body).await.unwrap_or_else(|(reason, _)| SendOutcome::Failed(reason))
             }
-            Err((why, false)) => Sent::Failed(why),
+            Err((reason, false)) => SendOutcome::Failed(reason),
             Ok(sent) => sent,
         }
     }
 
     /// Sends a request once. Fails with the reason and whether it may be temporary.
-    async fn once(&self, address: &Address, body: &Value) -> Result<Sent, (String, bool)> {
+    async fn once(&self, address: &Address, body: &Value) -> Result<SendOutcome, (String, bool)> {
         let request = self.client.post(address.url.clone()).headers(address.headers.clone()).json(body);
         // Omit the address, which may contain a key.
         let answer = request.send().await.map_err(|error| (error.without_url().to_string(), true))?;
@@ -99,19 +99,19 @@ impl Collector {
             return Err((format!("it answered {status}"), passes.contains(&status)));
         }
         if answer.content_length().is_none_or(|bytes| bytes > MAX_ANSWER_BYTES) {
-            return Ok(Sent::Taken { refused: 0 });
+            return Ok(SendOutcome::Taken { refused: 0 });
         }
-        let said = answer.bytes().await.unwrap_or_default();
-        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
-        Ok(Sent::Taken { refused: refused(&said) })
+        let response = answer.bytes().await.unwrap_or_default();
+        let response: Value = serde_json::from_slice(&response).unwrap_or_default();
+        Ok(SendOutcome::Taken { refused: refused(&response) })
     }
 }
 
 /// Returns the number of items that the collector rejected in an accepted request.
-fn refused(said: &Value) -> u64 {
-    let partial = &said["partialSuccess"];
-    let told = ["rejectedSpans", "rejectedDataPoints"].into_iter().find_map(|name| partial.get(name));
-    told.and_then(|told| told.as_u64().or_else(|| told.as_str()?.parse().ok())).unwrap_or_default()
+fn refused(message: &Value) -> u64 {
+    let partial = &message["partialSuccess"];
+    let reported = ["rejectedSpans", "rejectedDataPoints"].into_iter().find_map(|name| partial.get(name));
+    reported.and_then(|reported| reported.as_u64().or_else(|| reported.as_str()?.parse().ok())).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     fn a_header_that_cannot_be_sent_is_not_repeated() {
         let headers = vec![("a-key".to_owned(), "se\ncret".to_owned())];
         let to = Destination { url: Url::parse("http://127.0.0.1:4318").unwrap(), headers };
-        let why = Collector::new(Some(&to), None).err().unwrap();
-        assert!(why.contains("`a-key`") && !why.contains("cret"), "{why}");
+        let reason = Collector::new(Some(&to), None).err().unwrap();
+        assert!(reason.contains("`a-key`") && !reason.contains("cret"), "{reason}");
     }
 }

@@ -5,25 +5,25 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::attributes::attributes;
-use crate::{counted, span::Traced};
+use crate::{counters, span::TracedCall};
 
 /// OTLP's numbers for span kinds and the error status.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const ERROR: u8 = 2;
 
-pub(super) fn body(resource: &Value, batch: &[Traced]) -> Value {
+pub(super) fn body(resource: &Value, batch: &[TracedCall]) -> Value {
     let spans: Vec<_> = batch.iter().flat_map(spans).collect();
     let scope = json!({ "name": "tollhouse", "version": env!("CARGO_PKG_VERSION") });
     json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "scope": scope, "spans": spans }] }] })
 }
 
-fn spans(traced: &Traced) -> impl Iterator<Item = Value> {
-    let at = |from: Duration| nanos(traced.begun, from);
+fn spans(traced: &TracedCall) -> impl Iterator<Item = Value> {
+    let at = |from: Duration| nanos(traced.started, from);
     let trace = hex::encode(traced.context.trace);
     let own = hex::encode(traced.context.span);
-    let fault = counted::CALLS.fault_of(traced.outcome);
-    let told = traced.told.iter().map(|(name, value)| (*name, value.as_str()));
+    let fault = counters::CALLS.fault_of(traced.outcome);
+    let reported = traced.attributes.iter().map(|(name, value)| (*name, value.as_str()));
     let mut call = json!({
         "traceId": trace,
         "spanId": own,
@@ -31,8 +31,8 @@ fn spans(traced: &Traced) -> impl Iterator<Item = Value> {
         "name": "call",
         "kind": SERVER,
         "startTimeUnixNano": at(Duration::ZERO),
-        "endTimeUnixNano": at(traced.took),
-        "attributes": attributes([("tollhouse.outcome", traced.outcome), ("tollhouse.fault", fault)].into_iter().chain(told)),
+        "endTimeUnixNano": at(traced.elapsed),
+        "attributes": attributes([("tollhouse.outcome", traced.outcome), ("tollhouse.fault", fault)].into_iter().chain(reported)),
         "status": {},
     });
     if let Some(parent) = &traced.parent {
@@ -64,6 +64,6 @@ fn spans(traced: &Traced) -> impl Iterator<Item = Value> {
 }
 
 /// Formats a time. OTLP's JSON writes 64-bit numbers as strings.
-fn nanos(begun: u64, after: Duration) -> String {
-    begun.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)).to_string()
+fn nanos(started: u64, after: Duration) -> String {
+    started.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)).to_string()
 }

@@ -50,7 +50,7 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
         return Err(refusal(format!("the schema is nested deeper than {MAX_DEPTH} levels")));
     }
     let names = Names::of(schema)?;
-    let mut count = Count { names: &names, root: schema, counted: HashMap::new(), open: Vec::new(), reached: Vec::new() };
+    let mut count = PartCount { names: &names, root: schema, counted: HashMap::new(), open: Vec::new(), reached: Vec::new() };
     count.run()?;
     match count.looped() {
         None => Ok(()),
@@ -67,7 +67,7 @@ fn pointer_to(schema: &Value, part: &Value) -> Option<String> {
     if std::ptr::eq(schema, part) {
         return Some(String::new());
     }
-    let items = schema.as_array().into_iter().flatten().enumerate().map(|(place, item)| (place.to_string(), item));
+    let items = schema.as_array().into_iter().flatten().enumerate().map(|(position, item)| (position.to_string(), item));
     let members = schema.as_object().into_iter().flatten().map(|(name, member)| (escaped(name), member));
     items.chain(members).find_map(|(name, inner)| Some(format!("/{name}{}", pointer_to(inner, part)?)))
 }
@@ -92,28 +92,30 @@ impl<'s> Names<'s> {
     }
 
     /// Collects recursively. The depth is limited by [`MAX_DEPTH`], which was checked before.
-    fn gather(&mut self, value: &'s Value, way: &mut Vec<String>) -> Result<(), SchemaError> {
-        for (place, item) in value.as_array().into_iter().flatten().enumerate() {
-            way.push(place.to_string());
-            self.gather(item, way)?;
-            way.pop();
+    fn gather(&mut self, value: &'s Value, method: &mut Vec<String>) -> Result<(), SchemaError> {
+        for (position, item) in value.as_array().into_iter().flatten().enumerate() {
+            method.push(position.to_string());
+            self.gather(item, method)?;
+            method.pop();
         }
         for (name, member) in value.as_object().into_iter().flatten() {
-            way.push(escaped(name));
+            method.push(escaped(name));
             match (name.as_str(), member) {
                 ("$id", Value::String(id)) => _ = self.ids.insert(id.trim_end_matches('#'), value),
                 ("$anchor" | "$dynamicAnchor", Value::String(anchor)) => self.anchors.entry(anchor).or_default().push(value),
-                ("pattern", Value::String(pattern)) => self.add_pattern(pattern, way)?,
-                ("patternProperties", Value::Object(members)) => members.keys().try_for_each(|pattern| self.add_pattern(pattern, way))?,
+                ("pattern", Value::String(pattern)) => self.add_pattern(pattern, method)?,
+                ("patternProperties", Value::Object(members)) => {
+                    members.keys().try_for_each(|pattern| self.add_pattern(pattern, method))?
+                }
                 _ => {}
             }
-            self.gather(member, way)?;
-            way.pop();
+            self.gather(member, method)?;
+            method.pop();
         }
         Ok(())
     }
 
-    fn add_pattern(&mut self, pattern: &str, way: &[String]) -> Result<(), SchemaError> {
+    fn add_pattern(&mut self, pattern: &str, method: &[String]) -> Result<(), SchemaError> {
         self.patterns += 1;
         self.pattern_bytes += pattern.len();
         let message = if self.patterns > MAX_PATTERNS {
@@ -123,19 +125,19 @@ impl<'s> Names<'s> {
         } else {
             return Ok(());
         };
-        Err(SchemaError { pointer: format!("/{}", way.join("/")), message })
+        Err(SchemaError { pointer: format!("/{}", method.join("/")), message })
     }
 }
 
 /// A part to count.
 #[derive(Clone, Copy)]
-enum Part<'s> {
+enum CountedPart<'s> {
     Schema(&'s Value),
     /// A reference with several possible targets.
     AnyOf(&'s [&'s Value]),
 }
 
-impl Part<'_> {
+impl CountedPart<'_> {
     fn key(self) -> usize {
         match self {
             Self::Schema(schema) => std::ptr::from_ref(schema).addr(),
@@ -146,7 +148,7 @@ impl Part<'_> {
 
 /// The step from a part to one that it applies.
 #[derive(Clone, Copy)]
-enum Step<'s> {
+enum PartStep<'s> {
     Root,
     Keyword(&'s str),
     Member(&'s str, &'s str),
@@ -156,28 +158,28 @@ enum Step<'s> {
 }
 
 /// A part whose own parts are being counted.
-struct Open<'s> {
-    part: Part<'s>,
-    step: Step<'s>,
-    left: Vec<(Part<'s>, Step<'s>)>,
+struct OpenPart<'s> {
+    part: CountedPart<'s>,
+    step: PartStep<'s>,
+    remaining: Vec<(CountedPart<'s>, PartStep<'s>)>,
     count: u64,
 }
 
-struct Count<'s, 'n> {
+struct PartCount<'s, 'n> {
     names: &'n Names<'s>,
     root: &'s Value,
     /// Counts of parts. `None` while a part's own parts are being counted: meeting it again means recursion.
     counted: HashMap<usize, Option<u64>>,
-    open: Vec<Open<'s>>,
+    open: Vec<OpenPart<'s>>,
     /// All counted schemas, each with the subschemas that apply to the same value.
     reached: Vec<(&'s Value, Vec<&'s Value>)>,
 }
 
-impl<'s, 'n: 's> Count<'s, 'n> {
+impl<'s, 'n: 's> PartCount<'s, 'n> {
     fn run(&mut self) -> Result<(), SchemaError> {
-        self.enter(Part::Schema(self.root), Step::Root);
+        self.enter(CountedPart::Schema(self.root), PartStep::Root);
         while let Some(last) = self.open.last_mut() {
-            match last.left.pop() {
+            match last.remaining.pop() {
                 Some((part, step)) => match self.counted.get(&part.key()) {
                     Some(count) => last.count = last.count.saturating_add(count.unwrap_or(1)),
                     None => self.enter(part, step),
@@ -188,17 +190,17 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         Ok(())
     }
 
-    fn enter(&mut self, part: Part<'s>, step: Step<'s>) {
+    fn enter(&mut self, part: CountedPart<'s>, step: PartStep<'s>) {
         self.counted.insert(part.key(), None);
-        let left = match part {
-            Part::Schema(schema) => {
+        let remaining = match part {
+            CountedPart::Schema(schema) => {
                 let parts = self.parts(schema);
                 self.reached.push((schema, of_the_same_value(&parts)));
                 parts
             }
-            Part::AnyOf(schemas) => schemas.iter().map(|schema| (Part::Schema(schema), step)).collect(),
+            CountedPart::AnyOf(schemas) => schemas.iter().map(|schema| (CountedPart::Schema(schema), step)).collect(),
         };
-        self.open.push(Open { part, step, left, count: 1 });
+        self.open.push(OpenPart { part, step, remaining, count: 1 });
     }
 
     fn leave(&mut self) -> Result<(), SchemaError> {
@@ -207,7 +209,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
             let message = format!("with every `$ref` written out this is more than {MAX_EXPANDED} schemas");
             return Err(SchemaError { pointer, message });
         }
-        if let Some(Open { part, count, .. }) = self.open.pop() {
+        if let Some(OpenPart { part, count, .. }) = self.open.pop() {
             self.counted.insert(part.key(), Some(count));
             if let Some(holder) = self.open.last_mut() {
                 holder.count = holder.count.saturating_add(count);
@@ -224,17 +226,17 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         let of = |schema: &Value| same.get(&key(schema)).map_or(vec![], |same| same.to_vec());
         // True while the schema is on the current path.
         let mut met: HashMap<usize, bool> = HashMap::new();
-        let mut way: Vec<(&'s Value, Vec<&'s Value>)> = Vec::new();
+        let mut method: Vec<(&'s Value, Vec<&'s Value>)> = Vec::new();
         for (start, _) in &self.reached {
             if met.contains_key(&key(start)) {
                 continue;
             }
             met.insert(key(start), true);
-            way.push((start, of(start)));
-            while let Some((schema, left)) = way.last_mut() {
-                let Some(next) = left.pop() else {
+            method.push((start, of(start)));
+            while let Some((schema, remaining)) = method.last_mut() {
+                let Some(next) = remaining.pop() else {
                     met.insert(key(schema), false);
-                    way.pop();
+                    method.pop();
                     continue;
                 };
                 match met.get(&key(next)) {
@@ -242,7 +244,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
                     Some(false) => {}
                     None => {
                         met.insert(key(next), true);
-                        way.push((next, of(next)));
+                        method.push((next, of(next)));
                     }
                 }
             }
@@ -251,18 +253,20 @@ impl<'s, 'n: 's> Count<'s, 'n> {
     }
 
     /// Returns the parts that a schema applies to a value or its parts.
-    fn parts(&self, schema: &'s Value) -> Vec<(Part<'s>, Step<'s>)> {
+    fn parts(&self, schema: &'s Value) -> Vec<(CountedPart<'s>, PartStep<'s>)> {
         let mut parts = Vec::new();
         for (name, value) in schema.as_object().into_iter().flatten() {
             match (name.as_str(), value) {
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
-                    parts.extend(self.resolved(name, to).map(|part| (part, Step::To(to))))
+                    parts.extend(self.resolved(name, to).map(|part| (part, PartStep::To(to))))
                 }
                 ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(members)) => {
-                    parts.extend(members.iter().map(|(member, schema)| (Part::Schema(schema), Step::Member(name, member))));
+                    parts.extend(members.iter().map(|(member, schema)| (CountedPart::Schema(schema), PartStep::Member(name, member))));
                 }
                 ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(items)) => {
-                    parts.extend(items.iter().enumerate().map(|(place, schema)| (Part::Schema(schema), Step::Item(name, place))));
+                    parts.extend(
+                        items.iter().enumerate().map(|(position, schema)| (CountedPart::Schema(schema), PartStep::Item(name, position))),
+                    );
                 }
                 (
                     "not"
@@ -278,7 +282,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
                     | "propertyNames"
                     | "contentSchema",
                     schema,
-                ) => parts.push((Part::Schema(schema), Step::Keyword(name))),
+                ) => parts.push((CountedPart::Schema(schema), PartStep::Keyword(name))),
                 _ => {}
             }
         }
@@ -287,27 +291,27 @@ impl<'s, 'n: 's> Count<'s, 'n> {
 
     /// Resolves a reference. Returns `None` if it leads nowhere or in a way that is not supported here: the worker will
     /// find out.
-    fn resolved(&self, keyword: &str, to: &str) -> Option<Part<'s>> {
+    fn resolved(&self, keyword: &str, to: &str) -> Option<CountedPart<'s>> {
         let (base, fragment) = to.split_once('#').unwrap_or((to, ""));
         let within = if base.is_empty() { self.root } else { *self.names.ids.get(base)? };
         if fragment.is_empty() || fragment.starts_with('/') {
-            return within.pointer(&decoded(fragment)).map(Part::Schema);
+            return within.pointer(&decoded(fragment)).map(CountedPart::Schema);
         }
         let named = self.names.anchors.get(fragment)?;
-        if keyword == "$ref" { named.first().map(|schema| Part::Schema(schema)) } else { Some(Part::AnyOf(named)) }
+        if keyword == "$ref" { named.first().map(|schema| CountedPart::Schema(schema)) } else { Some(CountedPart::AnyOf(named)) }
     }
 
     /// Returns the JSON Pointer to the innermost open part.
     fn pointer(&self) -> String {
-        let from = self.open.iter().rposition(|open| matches!(open.step, Step::To(_))).unwrap_or(0);
+        let from = self.open.iter().rposition(|open| matches!(open.step, PartStep::To(_))).unwrap_or(0);
         let mut pointer = String::new();
         for open in &self.open[from..] {
             match open.step {
-                Step::Root => {}
-                Step::To(to) => pointer = decoded(to.trim_start_matches('#')),
-                Step::Keyword(name) => pointer += &format!("/{name}"),
-                Step::Member(name, member) => pointer += &format!("/{name}/{}", escaped(member)),
-                Step::Item(name, place) => pointer += &format!("/{name}/{place}"),
+                PartStep::Root => {}
+                PartStep::To(to) => pointer = decoded(to.trim_start_matches('#')),
+                PartStep::Keyword(name) => pointer += &format!("/{name}"),
+                PartStep::Member(name, member) => pointer += &format!("/{name}/{}", escaped(member)),
+                PartStep::Item(name, position) => pointer += &format!("/{name}/{position}"),
             }
         }
         pointer
@@ -315,21 +319,21 @@ impl<'s, 'n: 's> Count<'s, 'n> {
 }
 
 /// Returns the subschemas of a schema that apply to the same value.
-fn of_the_same_value<'s>(parts: &[(Part<'s>, Step<'s>)]) -> Vec<&'s Value> {
-    let is_same = |step: &Step<'_>| match step {
-        Step::To(_) => true,
-        Step::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
-        Step::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
-        Step::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
-        Step::Root => false,
+fn of_the_same_value<'s>(parts: &[(CountedPart<'s>, PartStep<'s>)]) -> Vec<&'s Value> {
+    let is_same = |step: &PartStep<'_>| match step {
+        PartStep::To(_) => true,
+        PartStep::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
+        PartStep::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
+        PartStep::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
+        PartStep::Root => false,
     };
     let parts = parts.iter().filter(|(_, step)| is_same(step));
     parts
         .filter_map(|(part, _)| match *part {
-            Part::Schema(schema) => Some(schema),
-            Part::AnyOf([schema]) => Some(*schema),
+            CountedPart::Schema(schema) => Some(schema),
+            CountedPart::AnyOf([schema]) => Some(*schema),
             // Which one it refers to depends on the path.
-            Part::AnyOf(_) => None,
+            CountedPart::AnyOf(_) => None,
         })
         .collect()
 }
@@ -466,10 +470,10 @@ mod tests {
         let refs: Vec<_> = (0..45).map(|at| json!({ "$ref": format!("#/$defs/d{at}") })).collect();
         let defs: Map<_, _> = (0..45).map(|at| (format!("d{at}"), json!({ "anyOf": refs }))).collect();
         let schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         _ = bound(&schema);
         let many = json!({ "allOf": vec![json!({}); 9_000] });
         assert_eq!(bound(&many), Ok(()));
-        assert!(began.elapsed().as_millis() < 500, "{:?}", began.elapsed());
+        assert!(started.elapsed().as_millis() < 500, "{:?}", started.elapsed());
     }
 }

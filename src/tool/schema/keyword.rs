@@ -6,7 +6,7 @@ use super::pointer::escaped;
 
 /// The kind of a keyword's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum KeywordValue {
     /// A schema.
     Schema,
     /// A list of schemas.
@@ -19,7 +19,7 @@ pub(super) enum Holds {
     Plain,
 }
 
-impl Holds {
+impl KeywordValue {
     /// Returns the kind of `value` as the value of the keyword `name`.
     pub(super) fn of(name: &str, value: &Value) -> Self {
         match (name, value) {
@@ -53,16 +53,16 @@ pub(super) fn subschemas(schema: &Value) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for (name, value) in schema.as_object().into_iter().flatten() {
         let at = format!("/{}", escaped(name));
-        match Holds::of(name, value) {
-            Holds::Schema => found.push((at, value)),
-            Holds::Schemas => {
-                found.extend(value.as_array().into_iter().flatten().enumerate().map(|(place, item)| (format!("{at}/{place}"), item)));
+        match KeywordValue::of(name, value) {
+            KeywordValue::Schema => found.push((at, value)),
+            KeywordValue::Schemas => {
+                found.extend(value.as_array().into_iter().flatten().enumerate().map(|(position, item)| (format!("{at}/{position}"), item)));
             }
-            Holds::Named => {
+            KeywordValue::Named => {
                 let members = value.as_object().into_iter().flatten();
                 found.extend(members.map(|(member, value)| (format!("{at}/{}", escaped(member)), value)));
             }
-            Holds::Values | Holds::Plain => {}
+            KeywordValue::Values | KeywordValue::Plain => {}
         }
     }
     found

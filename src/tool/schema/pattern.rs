@@ -18,12 +18,12 @@ use super::{bound::SchemaError, keyword::subschemas};
 ///
 /// Why ECMAScript cannot compile it.
 pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
-    let why = match compile(pattern) {
+    let reason = match compile(pattern) {
         Ok(()) => return Ok(Cow::Borrowed(pattern)),
-        Err(why) => why,
+        Err(reason) => reason,
     };
     let plain = without_needless_escapes(pattern);
-    if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(why) }
+    if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(reason) }
 }
 
 /// Scripts of Unicode 16 and 17, which older clients' engines do not know.
@@ -149,8 +149,8 @@ pub fn looks_around(schema: &Value) -> Option<String> {
 /// [`SchemaError`] with a pointer to the pattern.
 pub fn check_patterns(schema: &Value) -> Result<(), SchemaError> {
     for (pointer, pattern) in patterns(schema, "") {
-        if let Err(why) = ecmascript(pattern) {
-            let message = format!("ECMAScript cannot compile this regular expression with its flag `u`, as JSON Schema asks: {why}");
+        if let Err(reason) = ecmascript(pattern) {
+            let message = format!("ECMAScript cannot compile this regular expression with its flag `u`, as JSON Schema asks: {reason}");
             return Err(SchemaError { pointer, message });
         }
     }
@@ -222,12 +222,12 @@ mod tests {
 
     #[test]
     fn what_would_take_long_to_read_is_refused_or_read_at_once() {
-        let began = std::time::Instant::now();
+        let started = std::time::Instant::now();
         for pattern in ["(".repeat(8_000), "(?:a".repeat(4_000), "[a-z]{1,1000}{1,1000}".repeat(300), "((a{1000}){1000}){1000}".to_owned()]
         {
             _ = ecmascript(&pattern);
         }
-        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -10,12 +10,12 @@ pub(super) fn escaped(name: &str) -> String {
 /// Removes the percent-encoding of a fragment.
 pub(super) fn decoded(fragment: &str) -> String {
     let bytes = fragment.as_bytes();
-    let (mut plain, mut place) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(&byte) = bytes.get(place) {
-        let digits = bytes.get(place + 1..place + 3).filter(|_| byte == b'%');
+    let (mut plain, mut position) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(&byte) = bytes.get(position) {
+        let digits = bytes.get(position + 1..position + 3).filter(|_| byte == b'%');
         let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         plain.push(code.unwrap_or(byte));
-        place += if code.is_some() { 3 } else { 1 };
+        position += if code.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&plain).into_owned()
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::{
-    keyword::Holds,
+    keyword::KeywordValue,
     pattern::ecmascript,
     pointer::{decoded, encoded, escaped},
     reference::{Draft, References},
@@ -40,11 +40,11 @@ const MAX_REFERENCES: usize = 256 << 10;
 #[must_use]
 pub fn portable(schema: &Value, at: &str) -> Value {
     let references = References::of(schema);
-    let mut copy = Copy { references: &references, at, places: HashSet::new(), room: Cell::new(MAX_REFERENCES) };
+    let mut copy = Copy { references: &references, at, positions: HashSet::new(), room: Cell::new(MAX_REFERENCES) };
     let mut whole = copy.schema(schema, String::new(), &references.root_base());
-    let mut ends = Ends { at, places: copy.places, known: HashMap::new() };
-    let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
-    rewrite_references(&mut whole, &|to| kept.contains(to).then(|| to.to_owned()));
+    let mut ends = Ends { at, positions: copy.positions, known: HashMap::new() };
+    let stored: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
+    rewrite_references(&mut whole, &|to| stored.contains(to).then(|| to.to_owned()));
     whole
 }
 
@@ -52,7 +52,7 @@ struct Copy<'r, 's> {
     references: &'r References<'s>,
     at: &'r str,
     /// JSON Pointers of the schemas in the copy.
-    places: HashSet<String>,
+    positions: HashSet<String>,
     /// Remaining bytes for references.
     room: Cell<usize>,
 }
@@ -68,7 +68,7 @@ impl Copy<'_, '_> {
     /// Records that a schema is at this pointer. References never lead to longer pointers.
     fn place(&mut self, pointer: String) {
         if pointer.len() <= MAX_POINTER {
-            self.places.insert(pointer);
+            self.positions.insert(pointer);
         }
     }
 
@@ -135,15 +135,17 @@ impl Copy<'_, '_> {
     fn keyword(&mut self, name: &str, value: &Value, at: &str, base: &Url) -> Option<Value> {
         let draft = self.references.draft();
         let part = |copy: &mut Self, value: &Value, at: String| copy.schema(value, at, &References::base(value, draft, base));
-        match (Holds::of(name, value), value) {
+        match (KeywordValue::of(name, value), value) {
             // Every reader knows these as booleans.
-            (Holds::Schema, Value::Bool(_)) if name.starts_with("additional") || name.starts_with("unevaluated") => Some(value.clone()),
-            (Holds::Schema, _) => Some(as_object(part(self, value, at.to_owned()))),
-            (Holds::Schemas, Value::Array(items)) => {
-                let at = |place| format!("{at}/{place}");
-                Some(items.iter().enumerate().map(|(place, item)| as_object(part(self, item, at(place)))).collect())
+            (KeywordValue::Schema, Value::Bool(_)) if name.starts_with("additional") || name.starts_with("unevaluated") => {
+                Some(value.clone())
             }
-            (Holds::Named, Value::Object(members)) => {
+            (KeywordValue::Schema, _) => Some(as_object(part(self, value, at.to_owned()))),
+            (KeywordValue::Schemas, Value::Array(items)) => {
+                let at = |position| format!("{at}/{position}");
+                Some(items.iter().enumerate().map(|(position, item)| as_object(part(self, item, at(position)))).collect())
+            }
+            (KeywordValue::Named, Value::Object(members)) => {
                 let mut named = Map::new();
                 for (member, schema) in members {
                     let key = if name == "patternProperties" { ecmascript(member).ok() } else { Some(member.into()) };
@@ -279,7 +281,7 @@ fn mapping_in(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
 /// Finds the references in a copy that lead to a schema in it, and not only around in circles.
 struct Ends<'a> {
     at: &'a str,
-    places: HashSet<String>,
+    positions: HashSet<String>,
     known: HashMap<String, bool>,
 }
 
@@ -294,7 +296,7 @@ impl Ends<'_> {
             // Treat it as part of a circle until its end is known.
             self.known.insert(next.clone(), false);
             passed.push(next.clone());
-            let pointer = next.strip_prefix(self.at).map(decoded).filter(|pointer| self.places.contains(pointer));
+            let pointer = next.strip_prefix(self.at).map(decoded).filter(|pointer| self.positions.contains(pointer));
             let Some(schema) = pointer.and_then(|pointer| whole.pointer(&pointer)) else { break false };
             match schema["$ref"].as_str() {
                 Some(further) => further.clone_into(&mut next),
@@ -321,8 +323,8 @@ fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
                 && let Some(mapping) = members["discriminator"]["mapping"].as_object_mut()
             {
                 mapping.retain(|_, to| {
-                    let told = to.as_str().and_then(of);
-                    told.map(|told| *to = json!(told)).is_some()
+                    let reported = to.as_str().and_then(of);
+                    reported.map(|reported| *to = json!(reported)).is_some()
                 });
             }
             members.values_mut().for_each(|value| rewrite_references(value, of));
@@ -376,23 +378,23 @@ impl Moving {
                 self.taken.insert(component.clone());
                 let at = format!("{pointer}/{holder}/{}", escaped(&definition));
                 self.moved.insert(encoded(&at), component.clone());
-                let place = self.components.len();
+                let position = self.components.len();
                 self.components.push((component.clone(), Value::Null));
                 self.definitions_of(&mut schema, &at, &component);
-                self.components[place].1 = schema;
+                self.components[position].1 = schema;
             }
         }
         for (member, value) in members.iter_mut() {
             let at = format!("{pointer}/{}", escaped(member));
-            match (Holds::of(member, value), value) {
-                (Holds::Schema, value) => self.definitions_of(value, &at, name),
-                (Holds::Schemas, Value::Array(items)) => {
-                    items.iter_mut().enumerate().for_each(|(place, item)| self.definitions_of(item, &format!("{at}/{place}"), name));
+            match (KeywordValue::of(member, value), value) {
+                (KeywordValue::Schema, value) => self.definitions_of(value, &at, name),
+                (KeywordValue::Schemas, Value::Array(items)) => {
+                    items.iter_mut().enumerate().for_each(|(position, item)| self.definitions_of(item, &format!("{at}/{position}"), name));
                 }
-                (Holds::Named, Value::Object(named)) => {
+                (KeywordValue::Named, Value::Object(named)) => {
                     named.iter_mut().for_each(|(key, schema)| self.definitions_of(schema, &format!("{at}/{}", escaped(key)), name));
                 }
-                (Holds::Schemas | Holds::Named | Holds::Values | Holds::Plain, _) => {}
+                (KeywordValue::Schemas | KeywordValue::Named | KeywordValue::Values | KeywordValue::Plain, _) => {}
             }
         }
     }

@@ -102,10 +102,10 @@ impl<'s> References<'s> {
         let address = base.join(to).ok()?;
         let fragment = decoded(address.fragment().unwrap_or_default());
         if keyword == "$dynamicRef"
-            && let Some(places) = self.dynamic.get(fragment.as_str())
+            && let Some(positions) = self.dynamic.get(fragment.as_str())
         {
             // The target would be the outermost on the path, which differs between paths.
-            return <&[String; 1]>::try_from(places.as_slice()).ok().map(|[only]| only.clone());
+            return <&[String; 1]>::try_from(positions.as_slice()).ok().map(|[only]| only.clone());
         }
         let resource = self.resources.get(&bare(&address))?;
         if fragment.is_empty() || fragment.starts_with('/') {

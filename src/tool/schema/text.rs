@@ -134,9 +134,9 @@ impl<'s> TextReader<'s> {
     }
 
     fn step(&self) -> bool {
-        let left = self.steps.get().checked_sub(1);
-        self.steps.set(left.unwrap_or_default());
-        left.is_some()
+        let remaining = self.steps.get().checked_sub(1);
+        self.steps.set(remaining.unwrap_or_default());
+        remaining.is_some()
     }
 }
 

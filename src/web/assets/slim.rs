@@ -24,21 +24,21 @@ mod tests {
     #[test]
     fn a_style_means_the_same() {
         let style = "/* a */\n.a, .b > :is(p, td) {\n  margin: 0 auto; /* b */\n  color: light-dark(#fff, #000);\n}\n@media (min-width: 64rem) {\n  .c::after { content: \"/\"; }\n}\n";
-        let wanted = ".a,.b>:is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
-        assert_eq!(slim(style), wanted);
+        let requested = ".a,.b>:is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
+        assert_eq!(slim(style), requested);
     }
 
     #[test]
     fn nothing_of_our_styles_is_lost() {
         for style in [include_str!("site.css"), include_str!("figures.css")] {
-            let told = |style: &str| style.chars().filter(|char| !char.is_whitespace() && *char != ';').collect::<String>();
+            let describe = |style: &str| style.chars().filter(|char| !char.is_whitespace() && *char != ';').collect::<String>();
             let (mut bare, mut rest) = (String::new(), style);
             while let Some((before, comment)) = rest.split_once("/*") {
                 bare += before;
                 rest = comment.split_once("*/").expect("a comment has an end").1;
             }
             bare += rest;
-            assert_eq!(told(&slim(style)), told(&bare));
+            assert_eq!(describe(&slim(style)), describe(&bare));
             let whole = bare.lines().map(str::trim).filter(|line| !line.is_empty());
             for line in whole {
                 assert!(line.ends_with(['{', '}', ';', ',']), "a line goes on in the next one: {line}");

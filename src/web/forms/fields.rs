@@ -8,7 +8,7 @@
 //! ```
 
 use serde_json::{Map, Number, Value};
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 
 /// Maximum depth of a pointer.
 const MAX_DEPTH: usize = 4;
@@ -36,7 +36,7 @@ impl Fields {
 }
 
 /// Builds the body from the fields. Fields without a type prefix are ignored.
-pub(crate) fn body(fields: &Fields) -> Result<Value, Fault> {
+pub(crate) fn body(fields: &Fields) -> Result<Value, ApiError> {
     let mut body = Value::Object(Map::new());
     for (name, text) in fields.all() {
         let Some((kind, pointer)) = name.split_once(":/") else { continue };
@@ -48,8 +48,8 @@ pub(crate) fn body(fields: &Fields) -> Result<Value, Fault> {
 }
 
 /// Converts a field. Returns `None` if it is left out or not part of the body.
-fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, Fault> {
-    let wrong = |what: &str| Fault::invalid(Code::InvalidRequest, format!("`{pointer}` {what}"), pointer);
+fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, ApiError> {
+    let wrong = |what: &str| ApiError::invalid(Code::InvalidRequest, format!("`{pointer}` {what}"), pointer);
     let trimmed = text.trim();
     Ok(match kind {
         "text" => Some(text.into()),
@@ -65,8 +65,8 @@ fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, Fault> 
 }
 
 /// Puts a value at its pointer. Creates missing objects, and appends to lists.
-fn place(body: &mut Value, pointer: &str, value: Value, gathers: bool) -> Result<(), Fault> {
-    let wrong = || Fault::bad_request(format!("the form has no place for `{pointer}`"));
+fn place(body: &mut Value, pointer: &str, value: Value, gathers: bool) -> Result<(), ApiError> {
+    let wrong = || ApiError::bad_request(format!("the form has no place for `{pointer}`"));
     let names: Vec<_> = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
     let (last, above) = names.split_last().filter(|_| names.len() <= MAX_DEPTH).ok_or_else(wrong)?;
     let mut at = body.as_object_mut().ok_or_else(wrong)?;
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn made(fields: &[(&str, &str)]) -> Result<Value, Fault> {
+    fn made(fields: &[(&str, &str)]) -> Result<Value, ApiError> {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         super::body(&Fields::read(body.as_bytes()))
     }
@@ -113,11 +113,11 @@ mod tests {
             ("json:/outputSchema", ""),
             ("text:/a~1b", "c"),
         ]);
-        let wanted = json!({
+        let requested = json!({
             "title": " a ", "description": "", "priceUsd": 0.003, "limits": { "wallMs": 5000 }, "paused": true, "tags": ["a", "b"],
             "parts": ["kv", "files"], "none": [], "inputSchema": { "a": 1 }, "a/b": "c",
         });
-        assert_eq!(body.unwrap(), wanted);
+        assert_eq!(body.unwrap(), requested);
         assert_eq!(made(&[("number:/priceUsd", "0.003")]).unwrap().to_string(), r#"{"priceUsd":0.003}"#, "digit by digit");
     }
 

@@ -9,24 +9,24 @@ use axum::{
 };
 use maud::html;
 use subtle::ConstantTimeEq as _;
-use tollhouse_account::session::Opened;
-use tollhouse_front::{Code, Fault, body, peer};
+use tollhouse_account::session::OpenSession;
+use tollhouse_front::{ApiError, Code, body, peer};
 
 use super::{
-    again::{CARRIED_SENT, Sent},
     fields::Fields,
-    places::is_page,
+    form_urls::is_page,
+    resubmit::{CARRIED_SENT, SentForm},
 };
 use crate::{
     page::{Area, Page},
     parts::sign_in::sign_in,
     services::Services,
-    visitor::{Refused, Visitor},
+    visitor::{ApiRefusal, Visitor},
 };
 
 /// Maximum size of a form without a session, in bytes. Large enough for a form whose session ended
 /// while it was filled in.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Maximum fields of a form. On the page that carries it, an empty field takes a hundred times its
 /// size.
@@ -43,7 +43,7 @@ const SIGN_IN_OWN: usize = 4;
 
 /// A submitted form with its sender. The limits on bytes and fields apply to senders without a
 /// session.
-pub(crate) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = MOST_FIELDS> {
+pub(crate) struct PostedForm<const MOST: usize = MAX_BYTES, const FIELDS: usize = MOST_FIELDS> {
     pub(crate) visitor: Visitor,
     pub(crate) fields: Fields,
     /// The address that it was sent to.
@@ -51,15 +51,15 @@ pub(crate) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = M
 }
 
 /// A form from a signed-in visitor. Without a session, the form is kept until the visitor signs in.
-pub(crate) struct PostedBySession(pub(crate) Posted);
+pub(crate) struct PostedBySession(pub(crate) PostedForm);
 
 /// The sign-in form, which may carry any other form.
-pub(crate) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
+pub(crate) type PostedToSignIn = PostedForm<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
 
 /// A sign-in form that carries at most a few short fields.
-pub(crate) type PostedInBrief = Posted<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
+pub(crate) type PostedInBrief = PostedForm<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
 
-impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Posted<MOST, FIELDS> {
+impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for PostedForm<MOST, FIELDS> {
     type Rejection = Response;
 
     async fn from_request(request: Request, services: &Arc<Services>) -> Result<Self, Response> {
@@ -67,16 +67,16 @@ impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Post
         let visitor = Visitor::from_request_parts(&mut parts, services).await.map_err(fault)?;
         let media = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if media.split(';').next().unwrap_or_default().trim() != "application/x-www-form-urlencoded" {
-            return Err(fault(Fault::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`")));
+            return Err(fault(ApiError::new(Code::UnsupportedMediaType, "a form is sent as `application/x-www-form-urlencoded`")));
         }
         // Escaped, a source of maximum size may be three times as long.
-        let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
+        let max = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let intake = &services.shared.intake;
-        let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, most).await.map_err(fault)?;
+        let bytes = body::read(intake, peer(&parts.extensions), &parts.headers, body, max).await.map_err(fault)?;
         if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
-            return Err(fault(Fault::bad_request(format!("a form has at most {FIELDS} fields"))));
+            return Err(fault(ApiError::bad_request(format!("a form has at most {FIELDS} fields"))));
         }
-        let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(Refused::into_response)?;
+        let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(ApiRefusal::into_response)?;
         let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
         match posted.visitor.session().map(|session| genuine(session, posted.fields.get("csrf").unwrap_or_default())) {
             Some(Err(other)) => Err(posted.again(other).await),
@@ -89,8 +89,8 @@ impl FromRequest<Arc<Services>> for PostedBySession {
     type Rejection = Response;
 
     async fn from_request(request: Request, services: &Arc<Services>) -> Result<Self, Response> {
-        let posted = Posted::from_request(request, services).await?;
-        let Posted { visitor, .. } = &posted;
+        let posted = PostedForm::from_request(request, services).await?;
+        let PostedForm { visitor, .. } = &posted;
         if visitor.session().is_some() && !visitor.end_session().await {
             return Ok(Self(posted));
         }
@@ -98,13 +98,13 @@ impl FromRequest<Arc<Services>> for PostedBySession {
     }
 }
 
-impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
+impl<const MOST: usize, const FIELDS: usize> PostedForm<MOST, FIELDS> {
     /// Returns the page to send the form again: directly if the session was replaced, or after
     /// sign-in. Returns the fault itself if the form must not be kept.
-    pub(crate) async fn again(&self, why: Fault) -> Response {
-        let Some(sent) = Sent::of(&self.action, &self.fields) else { return fault(why) };
+    pub(crate) async fn again(&self, reason: ApiError) -> Response {
+        let Some(sent) = SentForm::of(&self.action, &self.fields) else { return fault(reason) };
         let nobody = self.visitor.unsigned();
-        let (visitor, title) = match why.code() {
+        let (visitor, title) = match reason.code() {
             Code::Unauthorized => (&nobody, "Sign in to go on"),
             _ => (&self.visitor, "Send it again"),
         };
@@ -121,7 +121,7 @@ impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
         };
         match visitor.made(view).await {
             Ok(main) => {
-                let status = why.code().row().status;
+                let status = reason.code().row().status;
                 visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, title, main) }).await
             }
             Err(refused) => refused.into_response(),
@@ -129,14 +129,14 @@ impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
     }
 }
 
-fn fault(fault: Fault) -> Response {
+fn fault(fault: ApiError) -> Response {
     fault.into_response()
 }
 
 /// Checks the form token, which only pages of this session know.
-pub(crate) fn genuine(session: &Opened, shown: &str) -> Result<(), Fault> {
+pub(crate) fn genuine(session: &OpenSession, shown: &str) -> Result<(), ApiError> {
     match shown.as_bytes().ct_eq(session.form_token.as_bytes()).into() {
         true => Ok(()),
-        false => Err(Fault::new(Code::Forbidden, "this form is of another session").hint("open the page again, and send it from there")),
+        false => Err(ApiError::new(Code::Forbidden, "this form is of another session").hint("open the page again, and send it from there")),
     }
 }

@@ -8,13 +8,13 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tollhouse_account::session::{Kind, Opened, Session, SessionName};
-use tollhouse_base::aside::Bulk;
-use tollhouse_front::{Code, Fault};
+use tollhouse_account::session::{OpenSession, Session, SessionKind, SessionName};
+use tollhouse_base::offload::DropOffThread;
+use tollhouse_front::{ApiError, Code};
 
 use super::sign_in::forgotten;
 use crate::{
-    forms::{Posted, PostedBySession},
+    forms::{PostedBySession, PostedForm},
     page::{Area, Page},
     parts::{
         facts, form,
@@ -23,26 +23,26 @@ use crate::{
         time::moment,
     },
     services::Services,
-    visitor::{Refused, SignedIn, Visitor},
+    visitor::{ApiRefusal, SignedIn, Visitor},
 };
 
 /// Maximum length of a browser's user agent.
 const BROWSER: usize = 120;
 
-pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
-    let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
-    let sessions = services.sessions.list(&session.owner).await.map_err(Fault::from)?;
+pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
+    let Some(session) = visitor.session() else { return Err(ApiError::from(Code::Unauthorized).into()) };
+    let sessions = services.sessions.list(&session.owner).await.map_err(ApiError::from)?;
     let record = match session.kind {
-        Kind::Builder => match visitor.get("/ai/builders/me").await {
+        SessionKind::Builder => match visitor.get("/ai/builders/me").await {
             // A suspended builder can read only their earnings.
-            Err(refused) if refused.is(Code::BuilderSuspended) => Bulk::default(),
+            Err(refused) if refused.is(Code::BuilderSuspended) => DropOffThread::default(),
             record => record?,
         },
-        Kind::Admin | Kind::Holder => Bulk::default(),
+        SessionKind::Admin | SessionKind::Holder => DropOffThread::default(),
     };
     let main = html! {
         (who(session, &record["builder"]))
-        @if session.kind == Kind::Builder { (key(&visitor)) }
+        @if session.kind == SessionKind::Builder { (key(&visitor)) }
         (listed(&visitor, session, &sessions))
         form.form method="post" action="/dashboard/sign-out" { (form::token(&visitor)) button { "Sign out" } }
     };
@@ -50,32 +50,32 @@ pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor
 }
 
 /// `POST /dashboard/sessions/end`: ends the session in `name`, or all sessions.
-pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, Refused> {
-    let PostedBySession(Posted { visitor, fields, .. }) = posted;
-    let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
+pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+    let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
+    let Some(session) = visitor.session() else { return Err(ApiError::from(Code::Unauthorized).into()) };
     let Some(name) = fields.get("name").filter(|name| !name.is_empty()) else {
-        services.sessions.end_all(&session.owner).await.map_err(Fault::from)?;
+        services.sessions.end_all(&session.owner).await.map_err(ApiError::from)?;
         return Ok(forgotten(&services, Redirect::to("/dashboard/sign-in").into_response()));
     };
-    services.sessions.end(&session.owner, name).await.map_err(Fault::from)?;
+    services.sessions.end(&session.owner, name).await.map_err(ApiError::from)?;
     Ok(Redirect::to("/dashboard/account#sessions").into_response())
 }
 
-fn who(session: &Opened, builder: &Value) -> Markup {
-    let said = |name: &str| builder[name].as_str();
+fn who(session: &OpenSession, builder: &Value) -> Markup {
+    let describe = |name: &str| builder[name].as_str();
     let kind = match session.kind {
-        Kind::Admin => "admin of this host",
-        Kind::Builder => "builder",
-        Kind::Holder => "holder of a developer credit",
+        SessionKind::Admin => "admin of this host",
+        SessionKind::Builder => "builder",
+        SessionKind::Holder => "holder of a developer credit",
     };
     facts::list(&[
         ("Signed in as", Some(html! { (kind) })),
-        ("Name", said("name").map(words)),
-        ("Contact", said("contact").map(words)),
-        ("Id", (session.kind != Kind::Admin).then(|| facts::id(&session.owner))),
-        ("Registered", said("createdAt").map(|_| moment(&builder["createdAt"]))),
-        ("Key made", said("keyCreatedAt").map(|_| moment(&builder["keyCreatedAt"]))),
-        ("Tier", said("tier").map(words)),
+        ("Name", describe("name").map(words)),
+        ("Contact", describe("contact").map(words)),
+        ("Id", (session.kind != SessionKind::Admin).then(|| facts::id(&session.owner))),
+        ("Registered", describe("createdAt").map(|_| moment(&builder["createdAt"]))),
+        ("Key made", describe("keyCreatedAt").map(|_| moment(&builder["keyCreatedAt"]))),
+        ("Tier", describe("tier").map(words)),
     ])
 }
 
@@ -107,7 +107,7 @@ fn browser(named: &str) -> Markup {
     }
 }
 
-fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) -> Markup {
+fn listed(visitor: &Visitor, own: &OpenSession, sessions: &[(SessionName, Session)]) -> Markup {
     let row = |(name, session): &(SessionName, Session)| {
         let [created, seen] = [&session.created_at, &session.seen_at].map(|at| moment(&json!(at)));
         let end = html! {
@@ -137,14 +137,14 @@ mod tests {
     #[test]
     fn a_browser_is_called_as_people_call_it() {
         let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
-        for (named, told) in [
+        for (named, rendered) in [
             (chrome, "Chrome on Linux"),
             ("Mozilla/5.0 (Macintosh; Intel Mac OS X 15.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on macOS"),
             ("curl/8.0", "curl"),
             ("", "unnamed"),
             ("<b>", "<bdi>&lt;b&gt;</bdi>"),
         ] {
-            assert_eq!(browser(named).into_string(), told);
+            assert_eq!(browser(named).into_string(), rendered);
         }
     }
 }

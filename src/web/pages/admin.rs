@@ -4,7 +4,6 @@ mod audit;
 mod builder;
 mod builders;
 mod capabilities;
-mod caps;
 mod changes;
 mod credit;
 mod credits;
@@ -12,15 +11,16 @@ mod findings;
 mod overview;
 mod payouts;
 mod policy;
-mod read;
+mod read_tool;
 pub(super) mod refund;
 mod review;
+mod review_form;
 mod reviews;
 mod runtime;
 mod shared;
 pub(super) mod takedown;
+mod tool_limits;
 mod unresolved;
-mod verdict;
 
 use std::sync::Arc;
 

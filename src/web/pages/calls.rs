@@ -5,27 +5,26 @@ use std::collections::BTreeMap;
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 use tollhouse_front::{Code, PathParams};
 
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::{line, same},
         empty::empty,
-        follow::{self, Followed, followed, named},
-        money,
+        follow::{self, FollowedList, followed, named},
+        money, page_links,
         pager::onward,
-        places,
-        same::{line, same},
-        since::{day, of_series},
         state::state,
         table::{Column, table},
         tabs::{self, Tab},
         text,
         time::moment,
+        time_range::{day, of_series},
     },
-    visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, segment, with_query},
 };
 
 /// Rows of a page.
@@ -45,24 +44,30 @@ pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["code", "since", "until", "cursor"]);
+) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["code", "since", "until", "cursor"]);
     let api = format!("/ai/endpoints/{}", segment(&slug));
-    let rows = follow::wanted(query.as_deref(), ROWS);
+    let rows = follow::requested(query.as_deref(), ROWS);
     let limit = rows.unwrap_or(ROWS).to_string();
-    let span = [("since", asked.get("since")), ("until", asked.get("until"))];
-    let fields = [("outcome", asked.get("code"))].into_iter().chain(span).chain([("limit", &*limit), ("cursor", asked.get("cursor"))]);
-    super::own::record(&visitor, &slug).await?;
+    let span = [("since", request.get("since")), ("until", request.get("until"))];
+    let fields = [("outcome", request.get("code"))].into_iter().chain(span).chain([("limit", &*limit), ("cursor", request.get("cursor"))]);
+    super::owner_pages::record(&visitor, &slug).await?;
     let path = with_query(&format!("{api}/calls"), fields);
     let found = visitor.get(&path).await?;
-    let (from, step) = of_series(asked.get("since"), asked.get("until"));
+    let (from, step) = of_series(request.get("since"), request.get("until"));
     // Calls are kept longer than series, so there may be no sums.
     let series = visitor
-        .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
+        .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", request.get("until")), ("step", step)]))
         .await
         .unwrap_or_default();
-    let whose = if visitor.kind() == Some(Kind::Admin) { Whose::Others } else { Whose::Own };
-    let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls"), whose, simulated: visitor.plays().await? };
+    let owner = if visitor.kind() == Some(SessionKind::Admin) { ToolViewer::Others } else { ToolViewer::Own };
+    let shown = CallsView {
+        slug: &slug,
+        requested: &request,
+        path: page_links::of_tool(&slug, "/calls"),
+        viewer: owner,
+        simulated: visitor.plays().await?,
+    };
     let sums = || html! { div #sums { (shown.sums(&series)) } };
     if rows.is_some() {
         let parts = || html! { (sums()) (follow::rows(shown.table(listed(&found)))) };
@@ -84,17 +89,17 @@ pub(crate) async fn page(
         })
         .await?;
     let page = Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Tools, format!("Calls of {slug}"), main) };
-    Ok(visitor.show(page.under("/dashboard", "Tools").under(&places::of_tool(&slug, ""), &slug)).await)
+    Ok(visitor.show(page.under("/dashboard", "Tools").under(&page_links::of_tool(&slug, ""), &slug)).await)
 }
 
 /// The relation of the visitor to the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ToolViewer {
     Own,
     Others,
 }
 
-impl Whose {
+impl ToolViewer {
     /// Returns how to name the owner's calls.
     fn owners(self) -> &'static str {
         match self {
@@ -105,23 +110,23 @@ impl Whose {
 }
 
 /// The data of the page.
-struct Shown<'a> {
+struct CallsView<'a> {
     slug: &'a str,
-    asked: &'a Asked,
+    requested: &'a PageQuery,
     /// Path of this page.
     path: String,
-    whose: Whose,
+    viewer: ToolViewer,
     simulated: bool,
 }
 
-impl Shown<'_> {
+impl CallsView<'_> {
     /// Shows the sums of all calls, and of failed ones by code.
     fn sums(&self, series: &Value) -> Markup {
         let buckets = series["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
         let Some(first) = buckets.first() else { return html! {} };
         // If the buckets are days, the sums begin at the start of the first day.
-        let from = if series["step"] == "1d" { day(first["at"].as_str().unwrap_or_default()) } else { self.asked.get("since") };
-        let with_code = |code: &str| self.asked.with(&self.path, &[("code", code), ("since", from), ("cursor", "")]);
+        let from = if series["step"] == "1d" { day(first["at"].as_str().unwrap_or_default()) } else { self.requested.get("since") };
+        let with_code = |code: &str| self.requested.with(&self.path, &[("code", code), ("since", from), ("cursor", "")]);
         let sum = |name: &str| buckets.iter().filter_map(|bucket| bucket[name].as_u64()).sum::<u64>();
         let mut codes = BTreeMap::<&str, u64>::new();
         for (code, calls) in buckets.iter().flat_map(|bucket| bucket["failed"].as_object()).flatten() {
@@ -139,8 +144,8 @@ impl Shown<'_> {
             }
             p.note {
                 "Added up from " (moment(&first["at"])) " on"
-                @if !self.asked.get("until").is_empty() { ", up to " (text::first(self.asked.get("until"), MOMENT)) }
-                ". " (if self.whose == Whose::Own { "Your own calls" } else { "Its owner's calls" }) " are not among them."
+                @if !self.requested.get("until").is_empty() { ", up to " (text::first(self.requested.get("until"), MOMENT)) }
+                ". " (if self.viewer == ToolViewer::Own { "Your own calls" } else { "Its owner's calls" }) " are not among them."
             }
             @if !codes.is_empty() {
                 section {
@@ -156,7 +161,7 @@ impl Shown<'_> {
     }
 
     fn filters(&self) -> Markup {
-        let [code, since, until] = ["code", "since", "until"].map(|name| self.asked.get(name));
+        let [code, since, until] = ["code", "since", "until"].map(|name| self.requested.get(name));
         let option =
             |value: &str, name: &str, now: &str| html! { option value=(text::plain(value)) selected[value == now] { (text::plain(name)) } };
         html! {
@@ -182,20 +187,20 @@ impl Shown<'_> {
     }
 
     /// Returns how the script follows the list, or `None` for a page of past calls.
-    fn followed(&self, api: &str) -> Option<Followed> {
-        let is_over = ["until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
-        let live = || with_query(&format!("/dashboard/api{api}/calls"), [("outcome", self.asked.get("code"))]);
-        (!is_over).then(|| Followed { live: live(), page: self.asked.with(&self.path, &[]), most: None })
+    fn followed(&self, api: &str) -> Option<FollowedList> {
+        let is_over = ["until", "cursor"].iter().any(|name| !self.requested.get(name).is_empty());
+        let live = || with_query(&format!("/dashboard/api{api}/calls"), [("outcome", self.requested.get("code"))]);
+        (!is_over).then(|| FollowedList { live: live(), page: self.requested.with(&self.path, &[]), max: None })
     }
 
     fn calls(&self, visitor: &Visitor, found: &Value, series: &Value) -> Markup {
         let calls = listed(found);
-        let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(&self.path, &[("cursor", cursor)]));
-        let first = (!self.asked.get("cursor").is_empty()).then(|| self.asked.with(&self.path, &[("cursor", "")]));
+        let next = found["nextCursor"].as_str().map(|cursor| self.requested.with(&self.path, &[("cursor", cursor)]));
+        let first = (!self.requested.get("cursor").is_empty()).then(|| self.requested.with(&self.path, &[("cursor", "")]));
         if calls.is_empty() && next.is_none() {
             let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
-            let tried = places::of_tool(self.slug, "/try");
-            let narrows = |names: &[&str]| names.iter().any(|name| !self.asked.get(name).is_empty());
+            let tried = page_links::of_tool(self.slug, "/try");
+            let narrows = |names: &[&str]| names.iter().any(|name| !self.requested.get(name).is_empty());
             if !narrows(&["code", "since", "until", "cursor"]) {
                 return empty("Nobody has called it yet.", Some((&tried, "Try it")), &call);
             }
@@ -230,10 +235,10 @@ impl Shown<'_> {
     }
 
     fn row(&self, call: &Value) -> [Markup; 9] {
-        let said = |name: &str| call[name].as_str().unwrap_or_default();
+        let describe = |name: &str| call[name].as_str().unwrap_or_default();
         let millis = |name: &str| html! { @if let Some(millis) = call[name].as_f64() { (format!("{millis:.1}")) } };
         [
-            named(said("callId"), moment(&call["at"])),
+            named(describe("callId"), moment(&call["at"])),
             ended(call),
             self.paid(call),
             millis("durationMs"),
@@ -242,23 +247,23 @@ impl Shown<'_> {
                 @if let Some(cold) = call["cold"].as_bool() { " " span.muted { (if cold { "cold" } else { "warm" }) } }
             },
             html! { (call["inputBytes"]) },
-            html! { code { (text::first(said("version").trim_start_matches("sha256:"), VERSION)) } },
-            html! { @if let Some(id) = call["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
-            html! { a href=(with_query(&places::of_tool(self.slug, "/log"), [("callId", said("callId"))])) { "log" span.aside { " of " (said("callId")) } } },
+            html! { code { (text::first(describe("version").trim_start_matches("sha256:"), VERSION)) } },
+            html! { @if let Some(id) = call["receiptId"].as_str() { (page_links::receipt_in_brief(id)) } },
+            html! { a href=(with_query(&page_links::of_tool(self.slug, "/log"), [("callId", describe("callId"))])) { "log" span.aside { " of " (describe("callId")) } } },
         ]
     }
 
     /// Shows how a call was paid, and whether.
     fn paid(&self, call: &Value) -> Markup {
-        let way = call["payment"].as_str().unwrap_or_default();
+        let method = call["payment"].as_str().unwrap_or_default();
         html! {
-            @if call["owner"] == true { (self.whose.owners()) ", free" }
-            @else if way == "free" { "free" }
+            @if call["owner"] == true { (self.viewer.owners()) ", free" }
+            @else if method == "free" { "free" }
             @else {
                 @match &call["charged"] {
-                    Value::Bool(true) => { (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+                    Value::Bool(true) => { (money::usd(&call["priceUsd"])) " by " (text::words(method)) }
                     Value::Bool(false) => { "not charged" }
-                    _ => { (state("unknown")) " " (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+                    _ => { (state("unknown")) " " (money::usd(&call["priceUsd"])) " by " (text::words(method)) }
                 }
             }
         }

@@ -6,23 +6,22 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::same,
         empty::empty,
-        facts, form, money,
+        facts, form, money, page_links,
         pager::onward,
-        places,
-        same::same,
         state::state,
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/credit";
@@ -40,13 +39,13 @@ const PARTS: [(&str, &str, &str); 4] = [
     ("alertAtUsd", "Told of from", "once so much is spent in a day, answers say so"),
 ];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
     // Admins have no credit of their own, but a page with all of them.
-    if visitor.kind() == Some(Kind::Admin) {
+    if visitor.kind() == Some(SessionKind::Admin) {
         return Ok(Redirect::to("/dashboard/admin/credits").into_response());
     }
-    let asked = Asked::read(query.as_deref(), &["cursor"]);
-    let path = with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
+    let path = with_query("/ai/credits", [("limit", ROWS), ("cursor", request.get("cursor"))]);
     let credit = visitor.get(&path).await?;
     let simulated = visitor.plays().await?;
     let main = visitor
@@ -54,7 +53,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
             html! {
                 (balance(&credit, simulated))
                 div.split {
-                    section { h2 { "What moved it" } (moved(&visitor, &credit, &asked, simulated)) }
+                    section { h2 { "What moved it" } (moved(&visitor, &credit, &request, simulated)) }
                     aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit, simulated)) }
                 }
                 (same(&visitor, &path))
@@ -89,22 +88,23 @@ fn balance(credit: &Value, simulated: bool) -> Markup {
     }
 }
 
-fn moved(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> Markup {
+fn moved(visitor: &Visitor, credit: &Value, request: &PageQuery, simulated: bool) -> Markup {
     if credit["movements"].as_array().is_none_or(Vec::is_empty) {
         let call = format!("curl -s {}/ai/endpoints", visitor.base_url());
         return empty("Nothing has moved it.", Some(("/dashboard", "Tools to call")), &call);
     }
-    movements(credit, asked, PATH, simulated)
+    movements(credit, request, PATH, simulated)
 }
 
 /// Shows the movements of a credit, latest first, on the page at `path`.
-pub(super) fn movements(credit: &Value, asked: &Asked, path: &str, simulated: bool) -> Markup {
+pub(super) fn movements(credit: &Value, request: &PageQuery, path: &str, simulated: bool) -> Markup {
     let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let [amount, left] = ["Amount", "Left"].map(|name| money::heading(name, simulated));
-    let columns = [Column::Words("When"), Column::Words("What"), Column::Number(&amount), Column::Number(&left), Column::Words("Receipt")];
+    let [amount, remaining] = ["Amount", "Left"].map(|name| money::heading(name, simulated));
+    let columns =
+        [Column::Words("When"), Column::Words("What"), Column::Number(&amount), Column::Number(&remaining), Column::Words("Receipt")];
     html! {
         (table("Movements", columns, movements.iter().map(row)))
-        (onward(movements.len(), asked.first(path).as_deref(), asked.next(path, credit).as_deref()))
+        (onward(movements.len(), request.first(path).as_deref(), request.next(path, credit).as_deref()))
     }
 }
 
@@ -120,10 +120,10 @@ fn row(movement: &Value) -> [Markup; 5] {
     };
     [
         moment(&movement["at"]),
-        html! { (what) @if slug == REGISTRATION { " for a registration" } @else if !slug.is_empty() { " " (places::tool(slug)) } },
+        html! { (what) @if slug == REGISTRATION { " for a registration" } @else if !slug.is_empty() { " " (page_links::tool(slug)) } },
         html! { (sign) (money::usd(&movement["amountUsd"])) },
         html! { (money::usd(&movement["balanceUsd"])) },
-        html! { @if let Some(id) = movement["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
+        html! { @if let Some(id) = movement["receiptId"].as_str() { (page_links::receipt_in_brief(id)) } },
     ]
 }
 

@@ -8,31 +8,31 @@ use axum::{
     response::Response,
 };
 use maud::{PreEscaped, html};
-use tollhouse_front::{Code, Fault, PathParams};
+use tollhouse_front::{ApiError, Code, PathParams};
 
 use crate::{
     guides::{self, wants_markdown},
-    kept::Made,
     page::{Area, Page},
-    visitor::{Refused, Visitor, segment},
+    render_cache::RenderedDoc,
+    visitor::{ApiRefusal, Visitor, segment},
 };
 
 /// The name of the list of documents.
 const INDEX: &str = "index";
 
-pub(crate) async fn index(visitor: Visitor, asked: HeaderMap) -> Result<Response, Refused> {
-    shown(&visitor, INDEX, &asked).await
+pub(crate) async fn index(visitor: Visitor, request: HeaderMap) -> Result<Response, ApiRefusal> {
+    shown(&visitor, INDEX, &request).await
 }
 
-pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
-    shown(&visitor, &name, &asked).await
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, request: HeaderMap) -> Result<Response, ApiRefusal> {
+    shown(&visitor, &name, &request).await
 }
 
 /// Returns the document as a page, or as Markdown if the name or the `Accept` header asks for it.
-async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Response, Refused> {
+async fn shown(visitor: &Visitor, name: &str, request: &HeaderMap) -> Result<Response, ApiRefusal> {
     let path = format!("/docs/{}", segment(name));
-    if name.ends_with(".md") || wants_markdown(asked) {
-        return Ok(visitor.pass(&path, asked).await);
+    if name.ends_with(".md") || wants_markdown(request) {
+        return Ok(visitor.pass(&path, request).await);
     }
     let made = made(visitor, name, &path).await?;
     let main = PreEscaped(made.main.clone());
@@ -44,12 +44,12 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
 }
 
 /// Returns the rendered document, from the cache if its text is unchanged.
-async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Made>, Refused> {
+async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<RenderedDoc>, ApiRefusal> {
     let (tag, body) = visitor.document(path).await?;
-    if let Some(made) = visitor.services.kept.get(name, &tag) {
+    if let Some(made) = visitor.services.rendered.get(name, &tag) {
         return Ok(made);
     }
-    let text = str::from_utf8(&body).map_err(|_| Fault::from(Code::Internal))?;
+    let text = str::from_utf8(&body).map_err(|_| ApiError::from(Code::Internal))?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
     let rendered = visitor.made(|| guides::rendered(&linked(for_people(text), visitor.base_url()))).await?;
     let main = html! {
@@ -61,7 +61,7 @@ async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Made>, Re
             div.prose { (PreEscaped(rendered.html)) }
         }
     };
-    Ok(visitor.services.kept.put(name, tag, Made { title, main: main.into_string() }))
+    Ok(visitor.services.rendered.put(name, tag, RenderedDoc { title, main: main.into_string() }))
 }
 
 /// Removes the first line if it is the hint for programs.
@@ -73,14 +73,14 @@ fn for_people(text: &str) -> &str {
 fn linked(text: &str, base: &str) -> String {
     let start = format!("]({base}/docs/");
     let mut parts = text.split(start.as_str());
-    let mut told = parts.next().unwrap_or_default().to_owned();
+    let mut message = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (target, rest) = part.split_once(')').unwrap_or((part, ""));
-        let (name, place) = target.split_once(".md").unwrap_or((target, ""));
+        let (name, position) = target.split_once(".md").unwrap_or((target, ""));
         let path = if name == INDEX { "/docs".to_owned() } else { format!("/docs/{name}") };
-        told += &format!("]({path}{place}){rest}");
+        message += &format!("]({path}{position}){rest}");
     }
-    told
+    message
 }
 
 #[cfg(test)]
@@ -92,8 +92,9 @@ mod tests {
         let base = "https://a.example";
         let text = "[a](https://a.example/docs/limits.md), [b](https://a.example/docs/agents.md#pay), [c](#here), \
             [d](https://a.example/docs/index.md), [e](https://x.example/y.md), [f](https://a.example/docs/openapi.json)";
-        let told = "[a](/docs/limits), [b](/docs/agents#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
-        assert_eq!(linked(text, base), told);
+        let expected =
+            "[a](/docs/limits), [b](/docs/agents#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
+        assert_eq!(linked(text, base), expected);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! that it is based on. If that is not the latest, the page shows the other change, and nothing is
 //! published until the user continues from there.
 
+mod current;
 mod draft;
+mod edit_page;
+mod feedback;
 mod fields;
-mod now;
 mod problems;
-mod sheet;
-mod told;
 
 use axum::{
     body::Body,
@@ -18,27 +18,27 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use serde_json::{Map, Value, json};
-use tollhouse_account::session::Kind;
-use tollhouse_base::{aside::Bulk, exact};
-use tollhouse_front::{Code, Fault, PathParams};
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::{exact, offload::DropOffThread};
+use tollhouse_front::{ApiError, Code, PathParams};
 use tollhouse_tool::WithResponse;
 
 use self::{
-    draft::Draft,
-    now::{Given, Now},
-    sheet::Sheet,
-    told::Told,
+    current::{CurrentTool, InitialForm},
+    draft::ToolDraft,
+    edit_page::EditPage,
+    feedback::Feedback,
 };
-use super::own;
+use super::owner_pages;
 use crate::{
-    forms::{self, Posted, PostedBySession},
+    forms::{self, PostedBySession, PostedForm},
     refusal,
-    visitor::{Refused, SignedIn, Visitor},
+    visitor::{ApiRefusal, SignedIn, Visitor},
 };
 
 /// Returns the draft of a new tool.
-fn begun() -> Draft {
-    let mut draft = Draft::default();
+fn started() -> ToolDraft {
+    let mut draft = ToolDraft::default();
     draft.set("kind", "js");
     draft.set("inputSchema", "{\n  \"type\": \"object\"\n}");
     draft.set("outputSchema", "{}");
@@ -46,17 +46,17 @@ fn begun() -> Draft {
     draft
 }
 
-pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
-    if visitor.kind() == Some(Kind::Holder) {
-        return Err(Fault::new(Code::NotOwner, "tools are published by builders and admins").into());
+pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, ApiRefusal> {
+    if visitor.kind() == Some(SessionKind::Holder) {
+        return Err(ApiError::new(Code::NotOwner, "tools are published by builders and admins").into());
     }
-    Sheet::new(&visitor, begun()).answer().await
+    EditPage::new(&visitor, started()).answer().await
 }
 
 /// Handles a button of the form for a new tool.
-pub(crate) async fn create(PostedBySession(Posted { visitor, fields, .. }): PostedBySession) -> Result<Response, Refused> {
-    let draft = Draft::read(fields.all());
-    let sheet = Sheet::new(&visitor, draft);
+pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): PostedBySession) -> Result<Response, ApiRefusal> {
+    let draft = ToolDraft::read(fields.all());
+    let sheet = EditPage::new(&visitor, draft);
     let (mut body, problems) = visitor.made(|| sheet.draft.body()).await?;
     let slug = sheet.draft.get("slug").trim();
     if !slug.is_empty() {
@@ -74,52 +74,52 @@ pub(crate) async fn create(PostedBySession(Posted { visitor, fields, .. }): Post
                 Err((status, error)) => sheet.with(refused(&error, None), status).await,
             }
         }
-        asked => {
-            let told = checked(&visitor, body, problems).await?;
-            let reviews = matches!(asked, Some("review" | "publish")) && matches!(told, (_, Told::Checked(_)));
-            let (status, told) = if reviews { (StatusCode::OK, Told::Review { before: None, unvouched: false }) } else { told };
-            sheet.with(told, status).await
+        request => {
+            let answer = checked(&visitor, body, problems).await?;
+            let reviews = matches!(request, Some("review" | "publish")) && matches!(answer, (_, Feedback::Checked(_)));
+            let (status, answer) = if reviews { (StatusCode::OK, Feedback::Review { before: None, unvouched: false }) } else { answer };
+            sheet.with(answer, status).await
         }
     }
 }
 
-pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
-    let now = Now::read(&visitor, &slug).await?;
+pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+    let now = CurrentTool::read(&visitor, &slug).await?;
     let (draft, given) = (now.draft.clone(), now.given());
-    Sheet::of(&visitor, &slug, &now, draft, given).answer().await
+    EditPage::of(&visitor, &slug, &now, draft, given).answer().await
 }
 
 /// Handles a button of the form for an existing tool.
-pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
-    let PostedBySession(Posted { visitor, fields, .. }) = posted;
-    let now = Now::read(&visitor, &slug).await?;
-    let given = Given::read(&visitor, &slug, &now, &fields).await?;
-    let sheet = Sheet::of(&visitor, &slug, &now, Draft::read(fields.all()), given);
-    let asked = fields.get("do").unwrap_or_default();
-    match asked.split_once('-').map_or((asked, ""), |(asked, of)| (asked, of)) {
+pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+    let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
+    let now = CurrentTool::read(&visitor, &slug).await?;
+    let given = InitialForm::read(&visitor, &slug, &now, &fields).await?;
+    let sheet = EditPage::of(&visitor, &slug, &now, ToolDraft::read(fields.all()), given);
+    let request = fields.get("do").unwrap_or_default();
+    match request.split_once('-').map_or((request, ""), |(request, of)| (request, of)) {
         ("run", _) => run(sheet).await,
-        ("onto", revision) if revision == now.revision.to_string() => sheet.go_on(&now).await,
+        ("onto", revision) if revision == now.revision.to_string() => sheet.next_step(&now).await,
         ("onto", _) => sheet.conflict(&now).await,
         ("review" | "publish", _) if sheet.given.revision != now.revision => sheet.conflict(&now).await,
         ("publish", _) if !sheet.draft.was_reviewed(&fields) => {
-            let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
-            sheet.with(told, StatusCode::OK).await
+            let rendered = Feedback::Review { before: Some(now.draft.clone()), unvouched: false };
+            sheet.with(rendered, StatusCode::OK).await
         }
         ("publish", _) => publish(sheet, &now).await,
-        (asked, _) => {
-            let (status, told) = check(&sheet, &now).await?;
-            if asked == "review" && matches!(told, Told::Checked(_)) {
-                let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
-                return sheet.with(told, StatusCode::OK).await;
+        (request, _) => {
+            let (status, rendered) = check(&sheet, &now).await?;
+            if request == "review" && matches!(rendered, Feedback::Checked(_)) {
+                let rendered = Feedback::Review { before: Some(now.draft.clone()), unvouched: false };
+                return sheet.with(rendered, StatusCode::OK).await;
             }
-            sheet.with(told, status).await
+            sheet.with(rendered, status).await
         }
     }
 }
 
 /// Checks what publishing the form would result in. Settings from the tool's other pages are
 /// included.
-async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refused> {
+async fn check(sheet: &EditPage<'_>, now: &CurrentTool) -> Result<(StatusCode, Feedback), ApiRefusal> {
     let (mut body, problems) = sheet.visitor.made(|| sheet.draft.body()).await?;
     let tool = now.tool();
     for (name, value) in
@@ -132,32 +132,32 @@ async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refus
 
 /// Checks an upload, in addition to problems already found. A check stores nothing, so it needs no
 /// attestation.
-async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Told), Refused> {
+async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Feedback), ApiRefusal> {
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
     let answer = outcome(upload(visitor, "/ai/endpoints/check", &body).await).await?;
     Ok(match answer {
-        Ok(checked) if wrong.is_empty() => (StatusCode::OK, Told::Checked(checked)),
-        Ok(_) => (StatusCode::UNPROCESSABLE_ENTITY, Told::Problems(wrong)),
+        Ok(checked) if wrong.is_empty() => (StatusCode::OK, Feedback::Checked(checked)),
+        Ok(_) => (StatusCode::UNPROCESSABLE_ENTITY, Feedback::Problems(wrong)),
         Err((status, error)) => {
             wrong.extend(problems::each(&error));
-            (status, Told::Problems(wrong))
+            (status, Feedback::Problems(wrong))
         }
     })
 }
 
 /// Sends the fields of an upload.
-async fn upload(visitor: &Visitor, path: &str, body: &Map<String, Value>) -> Result<Bulk, Refused> {
+async fn upload(visitor: &Visitor, path: &str, body: &Map<String, Value>) -> Result<DropOffThread, ApiRefusal> {
     let text = visitor.made(|| WithResponse(body).text()).await?;
     visitor.read(visitor.send(Method::POST, path, HeaderMap::new(), Body::from(text)).await).await
 }
 
 /// Runs the handler in the form, or the current version if the form has no other.
-async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
+async fn run(sheet: EditPage<'_>) -> Result<Response, ApiRefusal> {
     let input = sheet.draft.get("input").trim();
     let input = if input.is_empty() { "{}" } else { input };
     let (handler, problems) = sheet.visitor.made(|| sheet.draft.run(input)).await?;
     if !problems.is_empty() {
-        return sheet.with(Told::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
+        return sheet.with(Feedback::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
     }
     // The input is sent exactly as typed.
     let body = match handler.filter(|_| sheet.runs_draft()) {
@@ -169,35 +169,35 @@ async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
         // The version of the form, even if another one is current now.
         None => format!("{{\"input\":{input},\"version\":{}}}", json!(sheet.given.version)),
     };
-    let path = format!("{}/run", own::source(&sheet.slug));
+    let path = format!("{}/run", owner_pages::source(&sheet.slug));
     let response = sheet.visitor.send(Method::POST, &path, HeaderMap::new(), Body::from(body)).await;
     let read = |body: &[u8]| exact::with_text_at(body, &["run", "result"]);
     match outcome(sheet.visitor.read_by(response, read).await).await? {
-        Ok(ran) => sheet.with(Told::Ran(ran), StatusCode::OK).await,
-        Err((status, error)) => sheet.with(Told::problems(&error), status).await,
+        Ok(ran) => sheet.with(Feedback::Ran(ran), StatusCode::OK).await,
+        Err((status, error)) => sheet.with(Feedback::problems(&error), status).await,
     }
 }
 
 /// Publishes the change, based on the revision that was read.
-async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
+async fn publish(sheet: EditPage<'_>, now: &CurrentTool) -> Result<Response, ApiRefusal> {
     let (mut body, problems) = sheet.visitor.made(|| sheet.draft.change(&now.draft)).await?;
     if !problems.is_empty() {
-        return sheet.with(Told::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
+        return sheet.with(Feedback::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
     }
     if body.is_empty() {
-        let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
-        return sheet.with(told, StatusCode::OK).await;
+        let rendered = Feedback::Review { before: Some(now.draft.clone()), unvouched: false };
+        return sheet.with(rendered, StatusCode::OK).await;
     }
     vouch(&mut body, sheet.visitor, &sheet.draft);
     note(&mut body, &sheet.draft);
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&format!("\"{}\"", sheet.given.revision)).ok().map(|revision| (header::IF_MATCH, revision)));
     let body = Body::from(sheet.visitor.made(|| WithResponse(&body).text()).await?);
-    let response = sheet.visitor.send(Method::PATCH, &own::source(&sheet.slug), headers, body).await;
+    let response = sheet.visitor.send(Method::PATCH, &owner_pages::source(&sheet.slug), headers, body).await;
     match outcome(sheet.visitor.read(response).await).await? {
         Ok(_) => Ok(to_edit(sheet.visitor, &sheet.slug, "updateEndpoint")),
         Err((StatusCode::PRECONDITION_FAILED, _)) => {
-            let now = Now::read(sheet.visitor, &sheet.slug).await?;
+            let now = CurrentTool::read(sheet.visitor, &sheet.slug).await?;
             sheet.conflict(&now).await
         }
         Err((status, error)) => sheet.with(refused(&error, Some(&now.draft)), status).await,
@@ -205,22 +205,22 @@ async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
 }
 
 /// Returns why it was not published. If only the attestation is missing, the page asks for it.
-fn refused(error: &Value, before: Option<&Draft>) -> Told {
+fn refused(error: &Value, before: Option<&ToolDraft>) -> Feedback {
     match error["code"].as_str() {
-        Some("attestation_required") => Told::Review { before: before.cloned(), unvouched: true },
-        _ => Told::problems(error),
+        Some("attestation_required") => Feedback::Review { before: before.cloned(), unvouched: true },
+        _ => Feedback::problems(error),
     }
 }
 
 /// Adds the builder's attestation. Admins do not need one.
-fn vouch(body: &mut Map<String, Value>, visitor: &Visitor, draft: &Draft) {
-    if visitor.kind() == Some(Kind::Builder) {
+fn vouch(body: &mut Map<String, Value>, visitor: &Visitor, draft: &ToolDraft) {
+    if visitor.kind() == Some(SessionKind::Builder) {
         body.insert("safetyAttestation".to_owned(), json!({ "accepted": draft.get("attested") == "true" }));
     }
 }
 
 /// Adds the note about the version, if there is one.
-fn note(body: &mut Map<String, Value>, draft: &Draft) {
+fn note(body: &mut Map<String, Value>, draft: &ToolDraft) {
     let note = draft.get("note").trim();
     if !note.is_empty() {
         body.insert("note".to_owned(), json!(note));
@@ -228,7 +228,7 @@ fn note(body: &mut Map<String, Value>, draft: &Draft) {
 }
 
 /// Returns the API's answer, or its error.
-async fn outcome(answer: Result<Bulk, Refused>) -> Result<Result<Bulk, (StatusCode, Value)>, Refused> {
+async fn outcome(answer: Result<DropOffThread, ApiRefusal>) -> Result<Result<DropOffThread, (StatusCode, Value)>, ApiRefusal> {
     match answer {
         Ok(answer) => Ok(Ok(answer)),
         Err(refused) => refusal::error(refused).await.map(Err),
@@ -236,5 +236,5 @@ async fn outcome(answer: Result<Bulk, Refused>) -> Result<Result<Bulk, (StatusCo
 }
 
 fn to_edit(visitor: &Visitor, slug: &str, id: &str) -> Response {
-    Redirect::to(&forms::done(visitor, &own::place(slug, "edit"), id)).into_response()
+    Redirect::to(&forms::done(visitor, &owner_pages::place(slug, "edit"), id)).into_response()
 }

@@ -3,20 +3,20 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::{line, same},
         empty::empty,
-        follow::{self, Followed, followed},
-        happened::{self, KINDS},
+        event_lines::{self, KINDS},
+        follow::{self, FollowedList, followed},
         pager::onward,
-        same::{line, same},
         text,
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/events";
@@ -27,33 +27,33 @@ const ROWS: usize = 30;
 /// Selectable time spans: query value and label.
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
-    let rows = follow::wanted(query.as_deref(), ROWS);
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
+    let rows = follow::requested(query.as_deref(), ROWS);
     let limit = rows.unwrap_or(ROWS).to_string();
     let fields = [
-        ("builderId", asked.get("builderId")),
-        ("kind", asked.get("kind")),
-        ("endpointSlug", asked.get("tool")),
-        ("since", asked.get("since")),
-        ("until", asked.get("until")),
+        ("builderId", request.get("builderId")),
+        ("kind", request.get("kind")),
+        ("endpointSlug", request.get("tool")),
+        ("since", request.get("since")),
+        ("until", request.get("until")),
         ("limit", &*limit),
-        ("cursor", asked.get("cursor")),
+        ("cursor", request.get("cursor")),
     ];
     let path = with_query("/ai/builders/events", fields);
     let found = visitor.get(&path).await?;
     let simulated = visitor.plays().await?;
     if rows.is_some() {
-        let list = || follow::rows(happened::table_of(listed(&found), asked.get("builderId"), simulated));
+        let list = || follow::rows(event_lines::table_of(listed(&found), request.get("builderId"), simulated));
         return Ok(visitor.part(visitor.made(list).await?));
     }
-    let by = followed_by(&asked);
+    let by = followed_by(&request);
     let main = visitor
         .made(|| {
             html! {
-                p.lead { @if visitor.kind() == Some(Kind::Admin) { "What happened to a builder's tools and money, newest first." } @else { "What happened to your tools and your money, newest first." } }
-                (filters(&asked))
-                (followed(by.as_ref(), events(&visitor, &asked, &found, simulated)))
+                p.lead { @if visitor.kind() == Some(SessionKind::Admin) { "What happened to a builder's tools and money, newest first." } @else { "What happened to your tools and your money, newest first." } }
+                (filters(&request))
+                (followed(by.as_ref(), events(&visitor, &request, &found, simulated)))
                 (same(&visitor, &path))
             }
         })
@@ -62,17 +62,17 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
 }
 
 /// Returns how the script follows the list, or `None` for a page of past events.
-fn followed_by(asked: &Asked) -> Option<Followed> {
-    let fields = [("builderId", asked.get("builderId")), ("kind", asked.get("kind")), ("endpointSlug", asked.get("tool"))];
-    let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
+fn followed_by(request: &PageQuery) -> Option<FollowedList> {
+    let fields = [("builderId", request.get("builderId")), ("kind", request.get("kind")), ("endpointSlug", request.get("tool"))];
+    let is_over = ["until", "cursor"].iter().any(|name| !request.get(name).is_empty());
     let live = || with_query(LIVE, fields);
-    (!is_over).then(|| Followed { live: live(), page: asked.with(PATH, &[]), most: None })
+    (!is_over).then(|| FollowedList { live: live(), page: request.with(PATH, &[]), max: None })
 }
 
 /// Returns how the script follows a builder's latest events on another page.
-pub(super) fn last(builder: &str, most: usize) -> Followed {
+pub(super) fn last(builder: &str, max: usize) -> FollowedList {
     let of = [("builderId", builder)];
-    Followed { live: with_query(LIVE, of), page: with_query(PATH, of), most: Some(most) }
+    FollowedList { live: with_query(LIVE, of), page: with_query(PATH, of), max: Some(max) }
 }
 
 /// Returns the events of an answer.
@@ -80,11 +80,11 @@ pub(super) fn listed(found: &Value) -> &[Value] {
     found["events"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-fn filters(asked: &Asked) -> Markup {
-    let (kind, since) = (asked.get("kind"), asked.get("since"));
+fn filters(request: &PageQuery) -> Markup {
+    let (kind, since) = (request.get("kind"), request.get("since"));
     html! {
         form.filters action=(PATH) {
-            @if !asked.get("builderId").is_empty() { input type="hidden" name="builderId" value=(text::plain(asked.get("builderId"))); }
+            @if !request.get("builderId").is_empty() { input type="hidden" name="builderId" value=(text::plain(request.get("builderId"))); }
             div.field {
                 label for="kind" { "What" }
                 select #kind name="kind" {
@@ -94,7 +94,7 @@ fn filters(asked: &Asked) -> Markup {
             }
             div.field {
                 label for="tool" { "Tool" }
-                input #tool name="tool" value=(text::plain(asked.get("tool"))) autocomplete="off" spellcheck="false" placeholder="by its slug";
+                input #tool name="tool" value=(text::plain(request.get("tool"))) autocomplete="off" spellcheck="false" placeholder="by its slug";
             }
             div.field {
                 label for="since" { "Going back" }
@@ -103,35 +103,35 @@ fn filters(asked: &Asked) -> Markup {
                     @if SPANS.iter().all(|(span, _)| *span != since) { option value=(text::plain(since)) selected { "from " (text::plain(since)) } }
                 }
             }
-            div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(asked.get("until"))); }
+            div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(request.get("until"))); }
             button { "Show" }
         }
     }
 }
 
-fn events(visitor: &Visitor, asked: &Asked, found: &Value, simulated: bool) -> Markup {
+fn events(visitor: &Visitor, request: &PageQuery, found: &Value, simulated: bool) -> Markup {
     let events = listed(found);
-    let next = found["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
-    let first = (!asked.get("cursor").is_empty()).then(|| asked.with(PATH, &[("cursor", "")]));
+    let next = found["nextCursor"].as_str().map(|cursor| request.with(PATH, &[("cursor", cursor)]));
+    let first = (!request.get("cursor").is_empty()).then(|| request.with(PATH, &[("cursor", "")]));
     if events.is_empty() && next.is_none() {
-        let is_narrow = ["kind", "tool", "since", "until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
-        let all = asked.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("until", ""), ("cursor", "")]);
-        let stream = with_query("/ai/builders/events", [("builderId", asked.get("builderId"))]);
+        let is_narrow = ["kind", "tool", "since", "until", "cursor"].iter().any(|name| !request.get(name).is_empty());
+        let all = request.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("until", ""), ("cursor", "")]);
+        let stream = with_query("/ai/builders/events", [("builderId", request.get("builderId"))]);
         let follow = format!("{} \\\n  -N -H 'accept: text/event-stream'", line(visitor, &stream));
         return match is_narrow {
             true => {
-                let week = line(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", asked.get("builderId"))]));
+                let week = line(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", request.get("builderId"))]));
                 empty("Nothing that fits has happened.", Some((&all, "Clear the filter")), &week)
             }
             false => {
-                let tools = with_query("/dashboard/home", [("builderId", asked.get("builderId"))]);
+                let tools = with_query("/dashboard/home", [("builderId", request.get("builderId"))]);
                 empty("Nothing has happened within 7 days.", Some((&tools, "Tools")), &follow)
             }
         };
     }
     html! {
         h2.aside { "What happened" }
-        (happened::table_of(events, asked.get("builderId"), simulated))
+        (event_lines::table_of(events, request.get("builderId"), simulated))
         (onward(events.len(), first.as_deref(), next.as_deref()))
     }
 }

@@ -9,17 +9,17 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
-use tollhouse_front::{Code, Fault, PathParams};
+use tollhouse_front::{ApiError, Code, PathParams};
 
-use super::register::Terms;
+use super::register::RegistrationTerms;
 use crate::{
     guides::{self, Guide, wants_markdown},
     page::{Area, Page},
     parts::{
+        call_snippets::SnippetParts,
         sample::{self, quoted},
-        ways::Way,
     },
-    visitor::{Refused, Visitor, segment},
+    visitor::{ApiRefusal, Visitor, segment},
 };
 
 /// Placeholder in examples if the host has no tools for sale.
@@ -31,11 +31,11 @@ const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
 /// Number of the cheapest tools to consider. Some are paused, or charge by usage.
 const LOOKED_AT: usize = 5;
 
-pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, request: HeaderMap) -> Result<Response, ApiRefusal> {
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
-    let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| Refused::from(Fault::from(Code::NotFound)))?;
+    let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| ApiRefusal::from(ApiError::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;
-    if is_twin || wants_markdown(&asked) {
+    if is_twin || wants_markdown(&request) {
         return Ok(twin(visitor.base_url(), &text));
     }
     let rendered = visitor.made(|| guides::rendered(&text)).await?;
@@ -69,32 +69,32 @@ fn twin(base: &str, text: &str) -> Response {
 }
 
 /// Returns the guide's text with the facts of this host.
-async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
+async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> {
     let manifest = visitor.manifest().await?;
     let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { Value::Null };
     let slug = tool["slug"].as_str().unwrap_or(NO_TOOL);
     let payment = &manifest["payment"];
     let challenge = if tool.is_null() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
     let registering = match guide.text.contains("registering is") {
-        true => Some(Terms::read(visitor).await?),
+        true => Some(RegistrationTerms::read(visitor).await?),
         false => None,
     };
     let is_free = registering.is_some_and(|terms| terms.is_free());
     let accepts = payment["accepts"].as_array().into_iter().flatten();
     let networks: Vec<_> = accepts.filter_map(|accepted| accepted["network"].as_str()).collect();
     let input = if is_shipped(&tool) { sample::input(&tool["inputSchema"]) } else { sample::typed(&tool["inputSchema"]) };
-    let way = Way { base: visitor.base_url(), slug, input: input.clone(), networks };
-    let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let method = SnippetParts { base: visitor.base_url(), slug, input: input.clone(), networks };
+    let describe = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let facts = [
         ("base", visitor.base_url().to_owned()),
         ("slug", slug.to_owned()),
         ("invoke", quoted(&sample::json(&json!({ "slug": slug, "input": input })))),
-        ("curl", way.curl()),
-        ("script", way.script()),
+        ("curl", method.curl()),
+        ("script", method.script()),
         ("challenge", asked_for(&challenge)),
-        ("network", said(&payment["network"])),
-        ("networkName", said(&payment["networkV1"])),
-        ("token", said(&payment["asset"]["symbol"])),
+        ("network", describe(&payment["network"])),
+        ("networkName", describe(&payment["networkV1"])),
+        ("token", describe(&payment["asset"]["symbol"])),
     ];
     let holds = |condition: &str| match condition {
         "simulated" => payment["simulated"] == true,
@@ -108,7 +108,7 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
 }
 
 /// Returns the tool for examples: a built-in one, else the cheapest. Null if nothing is for sale.
-async fn example(visitor: &Visitor) -> Result<Value, Refused> {
+async fn example(visitor: &Visitor) -> Result<Value, ApiRefusal> {
     let fits = |tool: &Value| tool["status"] == "active" && tool["pricingMode"] == "fixed_price_success_receipt";
     for slug in SHIPPED {
         let tool = match visitor.get(&format!("/ai/endpoints/{slug}")).await {

@@ -1,8 +1,8 @@
 //! `/dashboard/home`: tasks for the builder, their tools, and recent events.
 
-mod needs;
-mod shown;
+mod todos;
 mod tools;
+mod view;
 
 use axum::{
     extract::RawQuery,
@@ -10,24 +10,23 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
-use self::shown::Shown;
+use self::view::HomeView;
 use super::events;
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
         chart::{Bar, Chart},
-        code,
+        cli_hint::same,
+        code, event_lines,
         follow::followed,
-        happened,
-        same::same,
-        since::{MONTH, day},
         table::{Column, table},
         text::counted,
+        time_range::{MONTH, day},
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 /// Tools on a page, and tools that are checked for tasks.
@@ -36,25 +35,25 @@ const LOOKED_AT: &str = "200";
 /// Number of latest events.
 const EVENTS: usize = 10;
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
     match visitor.kind() {
-        Some(Kind::Admin) if asked.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
-        Some(Kind::Holder) => return Ok(Redirect::to("/dashboard/credit").into_response()),
+        Some(SessionKind::Admin) if request.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
+        Some(SessionKind::Holder) => return Ok(Redirect::to("/dashboard/credit").into_response()),
         _ => {}
     }
-    let of = ("builderId", asked.get("builderId"));
-    let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let of = ("builderId", request.get("builderId"));
+    let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", request.get("cursor"))]);
     let tools = visitor.get(&path).await?;
-    let looked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
+    let checked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
     let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", MONTH), ("daily", "true")])).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", &*EVENTS.to_string())])).await?;
     let now = visitor.now().to_string();
-    let shown = Shown {
-        asked: &asked,
+    let shown = HomeView {
+        requested: &request,
         tools: &tools,
-        looked_at: &looked_at,
+        checked_at: &checked_at,
         report: &report,
         payouts: &settings,
         today: day(&now),
@@ -63,12 +62,12 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
     let main = visitor
         .made(|| {
             html! {
-                @if shown.looked_at["endpoints"].as_array().is_none_or(Vec::is_empty) { (first_tool(&visitor)) } @else {
-                    (needs::view(&shown))
+                @if shown.checked_at["endpoints"].as_array().is_none_or(Vec::is_empty) { (first_tool(&visitor)) } @else {
+                    (todos::view(&shown))
                     (tools::view(&shown))
                     (calls(&shown))
                 }
-                (last_events(&asked, &events, shown.simulated))
+                (last_events(&request, &events, shown.simulated))
                 (same(&visitor, &path))
             }
         })
@@ -104,7 +103,7 @@ fn first_tool(visitor: &Visitor) -> Markup {
 }
 
 /// Shows a chart of calls of all tools by day.
-fn calls(shown: &Shown) -> Markup {
+fn calls(shown: &HomeView) -> Markup {
     let number = |line: &Value, name: &str| line[name].as_u64().unwrap_or_default();
     let lines = shown.report["byDay"].as_array().map(Vec::as_slice).unwrap_or_default();
     let by_day: Vec<_> = shown
@@ -116,12 +115,12 @@ fn calls(shown: &Shown) -> Markup {
         })
         .collect();
     let (all, failed) = (number(&shown.report["totals"], "calls"), number(&shown.report["totals"], "failedCalls"));
-    let most = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
+    let max = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
     let chart = Chart {
         id: "by-day",
-        says: format!("{} in 30 days, {failed} failed. Most in a day: {most}.", counted(all, "call", "calls")),
+        caption: format!("{} in 30 days, {failed} failed. Most in a day: {max}.", counted(all, "call", "calls")),
         keys: [Some("calls"), Some("failed")],
-        most: most.to_string(),
+        max: max.to_string(),
         table: table(
             "Calls by day",
             [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
@@ -133,10 +132,10 @@ fn calls(shown: &Shown) -> Markup {
     html! { @if all > 0 { section { h2 { "Calls" } (chart.bars(&bars)) } } }
 }
 
-fn last_events(asked: &Asked, found: &Value, simulated: bool) -> Markup {
-    let (listed, builder) = (events::listed(found), asked.get("builderId"));
+fn last_events(request: &PageQuery, found: &Value, simulated: bool) -> Markup {
+    let (listed, builder) = (events::listed(found), request.get("builderId"));
     let list = html! {
-        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(listed, builder, simulated)) }
+        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (event_lines::table_of(listed, builder, simulated)) }
     };
     html! {
         section {

@@ -6,21 +6,21 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_front::PathParams;
 
-use super::own;
+use super::owner_pages;
 use crate::{
-    asked::Asked,
     page::Page,
     parts::{
+        cli_hint::{line, same},
         empty::empty,
         facts,
-        lines::{are_cut, lines, says},
-        same::{line, same},
+        lines::{are_cut, level_class, lines},
         state::state,
         tabs::Tab,
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, segment, with_query},
 };
 
 /// Lines of a page, and of a page that shows each line in full.
@@ -36,28 +36,29 @@ pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let wanted = Wanted { slug: &slug, asked: Asked::read(query.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
-    let record = own::record(&visitor, &slug).await?;
-    let source = format!("{}/logs", own::source(&slug));
-    let limit = if wanted.get("lines") == FEW { FEW } else { LINES };
-    let asked = wanted.narrowed().into_iter().chain([("limit", limit), ("cursor", wanted.get("cursor"))]);
-    let found = visitor.get(&with_query(&source, asked)).await?;
-    let call = if wanted.get("callId").is_empty() { Value::Null } else { call(&visitor, &slug, wanted.get("callId")).await };
-    let main = visitor.made(|| view(&visitor, &wanted, &record["endpoint"], &found, &call)).await?;
-    let page = own::page(&visitor, &slug, Tab::Log, format!("Log of {slug}"), &main);
+) -> Result<Response, ApiRefusal> {
+    let requested =
+        LogFilter { slug: &slug, requested: PageQuery::read(query.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
+    let record = owner_pages::record(&visitor, &slug).await?;
+    let source = format!("{}/logs", owner_pages::source(&slug));
+    let limit = if requested.get("lines") == FEW { FEW } else { LINES };
+    let request = requested.narrowed().into_iter().chain([("limit", limit), ("cursor", requested.get("cursor"))]);
+    let found = visitor.get(&with_query(&source, request)).await?;
+    let call = if requested.get("callId").is_empty() { Value::Null } else { call(&visitor, &slug, requested.get("callId")).await };
+    let main = visitor.made(|| view(&visitor, &requested, &record["endpoint"], &found, &call)).await?;
+    let page = owner_pages::page(&visitor, &slug, Tab::Log, format!("Log of {slug}"), &main);
     Ok(visitor.show(Page { script: Some("live.js"), ..page }).await)
 }
 
 /// The requested lines.
-struct Wanted<'a> {
+struct LogFilter<'a> {
     slug: &'a str,
-    asked: Asked,
+    requested: PageQuery,
 }
 
-impl Wanted<'_> {
+impl LogFilter<'_> {
     fn get(&self, name: &str) -> &str {
-        self.asked.get(name)
+        self.requested.get(name)
     }
 
     fn narrowed(&self) -> [(&'static str, &str); 3] {
@@ -65,7 +66,7 @@ impl Wanted<'_> {
     }
 
     fn page(&self, cursor: &str) -> String {
-        self.asked.with(&own::place(self.slug, "log"), &[("cursor", cursor)])
+        self.requested.with(&owner_pages::place(self.slug, "log"), &[("cursor", cursor)])
     }
 
     fn is_narrow(&self) -> bool {
@@ -75,53 +76,53 @@ impl Wanted<'_> {
 
 /// Finds a call among the recent ones. Returns null if it is not there.
 async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
-    let found = visitor.get(&with_query(&format!("{}/calls", own::source(slug)), [("limit", CALLS)])).await.unwrap_or_default();
+    let found = visitor.get(&with_query(&format!("{}/calls", owner_pages::source(slug)), [("limit", CALLS)])).await.unwrap_or_default();
     let calls = found["calls"].as_array().into_iter().flatten();
     calls.into_iter().find(|call| call["callId"] == id).cloned().unwrap_or_default()
 }
 
-fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &Value) -> Markup {
-    let (slug, q, of_one) = (wanted.slug, wanted.get("q"), wanted.get("callId"));
+fn view(visitor: &Visitor, requested: &LogFilter, tool: &Value, found: &Value, call: &Value) -> Markup {
+    let (slug, q, of_one) = (requested.slug, requested.get("q"), requested.get("callId"));
     let all = found["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The API returns the newest first, but a log is read downward.
-    let shown: Vec<_> = all.iter().rev().filter(|entry| says(entry, q)).collect();
+    let shown: Vec<_> = all.iter().rev().filter(|entry| level_class(entry, q)).collect();
     let hidden = all.len() - shown.len();
-    let older = found["nextCursor"].as_str().map(|cursor| wanted.page(cursor));
-    let of_call = |call: &str| Some(with_query(&own::place(slug, "log"), [("callId", call)]));
+    let older = found["nextCursor"].as_str().map(|cursor| requested.page(cursor));
+    let of_call = |call: &str| Some(with_query(&owner_pages::place(slug, "log"), [("callId", call)]));
     html! {
-        (filters(wanted))
+        (filters(requested))
         @if !of_one.is_empty() { (of_one_call(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
             p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", and the words hide " (hidden) " more" } }
-            @if !wanted.get("cursor").is_empty() { a.button.quiet href=(wanted.page("")) { "Newest lines" } }
+            @if !requested.get("cursor").is_empty() { a.button.quiet href=(requested.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }
         @if are_cut(&shown) {
-            @let few = wanted.asked.with(&own::place(slug, "log"), &[("lines", FEW)]);
+            @let few = requested.requested.with(&owner_pages::place(slug, "log"), &[("lines", FEW)]);
             p.note { "Long lines are cut here, and each says by how much. " a href=(few) { (FEW) " lines at a time, with more of each" } }
         }
-        @if wanted.get("cursor").is_empty() { (live()) }
-        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(wanted)] data-q=(text::plain(q))
-            data-page=(wanted.page("")) data-more[older.is_some()] {
+        @if requested.get("cursor").is_empty() { (live()) }
+        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(requested)] data-q=(text::plain(q))
+            data-page=(requested.page("")) data-more[older.is_some()] {
             (lines(shown.iter().copied(), q, of_call))
-            @if shown.is_empty() { div #nothing { (nothing(visitor, wanted, tool, hidden)) } }
+            @if shown.is_empty() { div #nothing { (nothing(visitor, requested, tool, hidden)) } }
         }
-        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", own::source(slug)), wanted.narrowed())) { "These lines as JSON" } }
-        (same(visitor, &with_query(&format!("{}/logs", own::source(slug)), wanted.narrowed())))
+        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", owner_pages::source(slug)), requested.narrowed())) { "These lines as JSON" } }
+        (same(visitor, &with_query(&format!("{}/logs", owner_pages::source(slug)), requested.narrowed())))
     }
 }
 
 /// Returns the address where the script follows the same lines. `None` for a page of older lines.
-fn live_source(wanted: &Wanted) -> Option<String> {
-    let asked = wanted.narrowed().into_iter().filter(|(name, _)| *name != "since");
-    wanted.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", own::source(wanted.slug)), asked))
+fn live_source(requested: &LogFilter) -> Option<String> {
+    let request = requested.narrowed().into_iter().filter(|(name, _)| *name != "since");
+    requested.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", owner_pages::source(requested.slug)), request))
 }
 
-fn filters(wanted: &Wanted) -> Markup {
-    let [q, level, since, call] = ["q", "level", "since", "callId"].map(|name| wanted.get(name));
+fn filters(requested: &LogFilter) -> Markup {
+    let [q, level, since, call] = ["q", "level", "since", "callId"].map(|name| requested.get(name));
     let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
     html! {
-        form.filters action=(own::place(wanted.slug, "log")) {
+        form.filters action=(owner_pages::place(requested.slug, "log")) {
             div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(q)) data-key="/"; }
             div.field {
                 label for="level" { "From level" }
@@ -139,7 +140,7 @@ fn filters(wanted: &Wanted) -> Markup {
             }
             @if !call.is_empty() { input type="hidden" name="callId" value=(text::plain(call)); }
             button.primary { "Show" }
-            @if wanted.is_narrow() { a.button.quiet href=(own::place(wanted.slug, "log")) { "Clear" } }
+            @if requested.is_narrow() { a.button.quiet href=(owner_pages::place(requested.slug, "log")) { "Clear" } }
         }
     }
 }
@@ -159,7 +160,7 @@ fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
                 ("Receipt", receipt.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
             ]))
             @if call.is_null() { p.muted { "It is none of the last " (CALLS) " calls that have ended." } }
-            p { a href=(own::place(slug, "calls")) { "All calls" } }
+            p { a href=(owner_pages::place(slug, "calls")) { "All calls" } }
         }
     }
 }
@@ -176,18 +177,18 @@ fn live() -> Markup {
     }
 }
 
-fn nothing(visitor: &Visitor, wanted: &Wanted, tool: &Value, hidden: usize) -> Markup {
-    let slug = wanted.slug;
-    let all = own::place(slug, "log");
+fn nothing(visitor: &Visitor, requested: &LogFilter, tool: &Value, hidden: usize) -> Markup {
+    let slug = requested.slug;
+    let all = owner_pages::place(slug, "log");
     let lines = line(visitor, &format!("/ai/endpoints/{}/logs", segment(slug)));
     if hidden > 0 {
         return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), &lines);
     }
-    if wanted.is_narrow() || !wanted.get("cursor").is_empty() {
+    if requested.is_narrow() || !requested.get("cursor").is_empty() {
         return empty("No line fits.", Some((&all, "Show all lines")), &lines);
     }
     if tool["capabilities"]["logs"] != true {
-        let edit = own::place(slug, "edit");
+        let edit = owner_pages::place(slug, "edit");
         let ask = format!(
             "{} \\\n  -X PATCH -H 'content-type: application/json' -d '{{\"capabilities\":{{\"logs\":true}}}}'",
             line(visitor, &format!("/ai/endpoints/{}", segment(slug)))
@@ -195,5 +196,5 @@ fn nothing(visitor: &Visitor, wanted: &Wanted, tool: &Value, hidden: usize) -> M
         return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), &ask);
     }
     let call = format!("curl -s {}/tools/{slug} \\\n  -H 'content-type: application/json' -d '{{}}'", visitor.base_url());
-    empty("No call has written a line yet.", Some((&own::place(slug, "edit"), "Run it")), &call)
+    empty("No call has written a line yet.", Some((&owner_pages::place(slug, "edit"), "Run it")), &call)
 }

@@ -4,14 +4,14 @@ use axum::{http::StatusCode, response::Response};
 use maud::html;
 use tollhouse_front::{Code, PathParams};
 
-use super::find_slip::field;
+use super::receipt_lookup::field;
 use crate::{
     page::{Area, Page},
     parts::{facts, state::state, text, time::moment},
-    visitor::{Refused, Visitor, segment},
+    visitor::{ApiRefusal, Visitor, segment},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
     let source = format!("/ai/payments/{}", segment(&id));
     let answer = match visitor.get(&source).await {
         Ok(answer) => answer,

@@ -7,19 +7,18 @@ use tollhouse_front::PathParams;
 
 use super::payouts::{self, PATH};
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
-        facts, money,
+        cli_hint::same,
+        facts, money, page_links,
         pager::pager,
-        places,
-        same::same,
         state::state,
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, segment, with_query},
 };
 
 /// Rows of a page.
@@ -29,9 +28,9 @@ pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
-    let fields = [("builderId", asked.get("builderId")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
+    let fields = [("builderId", request.get("builderId")), ("limit", ROWS), ("cursor", request.get("cursor"))];
     let path = with_query(&format!("/ai/builders/payouts/{}", segment(&id)), fields);
     let answer = visitor.get(&path).await?;
     let simulated = visitor.plays().await?;
@@ -40,18 +39,18 @@ pub(crate) async fn page(
         .made(|| {
             html! {
                 (slip(&answer["payout"], simulated))
-                section { h2 { "Receipts that it pays" } (receipts(&answer, &asked, &here, simulated)) }
+                section { h2 { "Receipts that it pays" } (receipts(&answer, &request, &here, simulated)) }
                 (same(&visitor, &path))
             }
         })
         .await?;
-    let page = Page::new(Area::Payouts, "Packet", main).under(&asked.with(PATH, &[("cursor", "")]), "Payouts");
+    let page = Page::new(Area::Payouts, "Packet", main).under(&request.with(PATH, &[("cursor", "")]), "Payouts");
     Ok(visitor.show(page).await)
 }
 
 fn slip(packet: &Value, simulated: bool) -> Markup {
     let id = |name: &str| packet[name].as_str().map(facts::id);
-    let said = |name: &str| packet[name].as_str().map(text::words);
+    let describe = |name: &str| packet[name].as_str().map(text::words);
     let at = |at: &Value| at.is_string().then(|| moment(at));
     let period = &packet["period"];
     html! {
@@ -67,7 +66,7 @@ fn slip(packet: &Value, simulated: bool) -> Markup {
                 ("Sold from", at(&period["from"])),
                 ("Sold until", at(&period["to"])),
                 ("Address", id("address")),
-                ("Network", said("network")),
+                ("Network", describe("network")),
                 ("Token", id("asset")),
                 ("Digest", id("digest")),
                 ("Signature", id("signature").map(|signature| html! { details { summary { "Show" } (signature) } })),
@@ -80,14 +79,14 @@ fn slip(packet: &Value, simulated: bool) -> Markup {
     }
 }
 
-fn receipts(answer: &Value, asked: &Asked, here: &str, simulated: bool) -> Markup {
+fn receipts(answer: &Value, request: &PageQuery, here: &str, simulated: bool) -> Markup {
     let receipts = answer["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let total = answer["payout"]["receiptCount"].as_u64().unwrap_or_default();
-    let next = answer["nextCursor"].as_str().map(|cursor| asked.with(here, &[("cursor", cursor)]));
-    let first = (!asked.get("cursor").is_empty()).then(|| asked.with(here, &[("cursor", "")]));
+    let next = answer["nextCursor"].as_str().map(|cursor| request.with(here, &[("cursor", cursor)]));
+    let first = (!request.get("cursor").is_empty()).then(|| request.with(here, &[("cursor", "")]));
     html! {
         (table("Receipts", [Column::Words("Receipt"), Column::Number(&money::heading("Net", simulated))], receipts.iter().map(|receipt| [
-            places::receipt(receipt["receiptId"].as_str().unwrap_or_default()),
+            page_links::receipt(receipt["receiptId"].as_str().unwrap_or_default()),
             html! { (money::usd(&receipt["netUsd"])) },
         ])))
         (pager(receipts.len(), total, first.as_deref(), next.as_deref()))

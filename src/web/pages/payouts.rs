@@ -5,36 +5,35 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::{line, same},
         empty::empty,
-        facts, form, money,
+        facts, form, money, page_links,
         pager::onward,
-        places,
-        same::{line, same},
         state::{self, state},
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/payouts";
 /// Rows of a page.
 const ROWS: &str = "25";
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
-    let of = ("builderId", asked.get("builderId"));
-    let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["builderId", "cursor"]);
+    let of = ("builderId", request.get("builderId"));
+    let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", request.get("cursor"))]);
     let found = visitor.get(&path).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let manifest = visitor.manifest().await?;
-    let shown = Shown {
+    let shown = PayoutsView {
         visitor: &visitor,
-        asked: &asked,
+        requested: &request,
         settings: &settings["payoutSettings"],
         waiting: &settings["waiting"],
         payment: &manifest["payment"],
@@ -54,9 +53,9 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::Payouts, "Payouts", main) }).await)
 }
 
-struct Shown<'a> {
+struct PayoutsView<'a> {
     visitor: &'a Visitor,
-    asked: &'a Asked,
+    requested: &'a PageQuery,
     /// Null before they are set.
     settings: &'a Value,
     /// The amount that no payout covers yet.
@@ -64,19 +63,19 @@ struct Shown<'a> {
     payment: &'a Value,
 }
 
-impl Shown<'_> {
+impl PayoutsView<'_> {
     fn simulated(&self) -> bool {
         self.payment["simulated"] == true
     }
 
     /// Returns the address to come back to after a form.
     fn back(&self) -> String {
-        self.asked.with(PATH, &[("cursor", "")])
+        self.requested.with(PATH, &[("cursor", "")])
     }
 
     /// Returns the hidden field with the builder, if an admin views the page.
-    fn whose(&self) -> Markup {
-        let builder = self.asked.get("builderId");
+    fn owner_fields(&self) -> Markup {
+        let builder = self.requested.get("builderId");
         html! { @if !builder.is_empty() { input type="hidden" name="query:builderId" value=(text::plain(builder)); } }
     }
 
@@ -91,12 +90,12 @@ impl Shown<'_> {
         if self.settings.is_null() {
             let say = format!(
                 "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"address\\\":\\\"$ADDRESS\\\"}}\"",
-                line(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.asked.get("builderId"))]))
+                line(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.requested.get("builderId"))]))
             );
             return html! { (sum) (empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), &say)) };
         }
         let fields = html! {
-            (self.whose())
+            (self.owner_fields())
             button.primary { "Make a packet of " (money::usd(waits)) (money::marked(self.simulated())) }
         };
         html! {
@@ -110,10 +109,10 @@ impl Shown<'_> {
 
     fn packets(&self, found: &Value) -> Markup {
         let packets = found["payouts"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(PATH, &[("cursor", cursor)]));
-        let first = (!self.asked.get("cursor").is_empty()).then(|| self.back());
+        let next = found["nextCursor"].as_str().map(|cursor| self.requested.with(PATH, &[("cursor", cursor)]));
+        let first = (!self.requested.get("cursor").is_empty()).then(|| self.back());
         if packets.is_empty() && next.is_none() {
-            let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.asked.get("builderId"))]);
+            let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.requested.get("builderId"))]);
             return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &line(self.visitor, &earned));
         }
         let amount = money::heading("Amount", self.simulated());
@@ -121,7 +120,7 @@ impl Shown<'_> {
             [Column::Words("Packet"), Column::Words("State"), Column::Number(&amount), Column::Number("Receipts"), Column::Words("Made")];
         html! {
             (table("Packets", columns, packets.iter().map(|packet| [
-                places::payout(packet["id"].as_str().unwrap_or_default(), self.asked.get("builderId")),
+                page_links::payout(packet["id"].as_str().unwrap_or_default(), self.requested.get("builderId")),
                 standing(packet["status"].as_str().unwrap_or_default()),
                 html! { (money::usd(&packet["amountUsd"])) },
                 html! { (packet["receiptCount"]) },
@@ -133,13 +132,13 @@ impl Shown<'_> {
 
     /// Shows the payout settings and their form.
     fn address(&self) -> Markup {
-        let said = |name: &str| self.settings[name].as_str();
+        let describe = |name: &str| self.settings[name].as_str();
         let [network, token] = money::called(self.payment, &self.settings["network"], &self.settings["asset"]);
         let fields = html! {
-            (self.whose())
+            (self.owner_fields())
             (form::onto(self.settings["revision"].as_u64().unwrap_or_default()))
             (form::field("address", "Address", Some("With capital letters in it, it is held against its checksum."), html! {
-                input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(said("address").unwrap_or_default()));
+                input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(describe("address").unwrap_or_default()));
             }))
             (self.choice("network", "Network", "the first that the host takes", |on| (&on["network"], [&on["networkV1"], &on["network"]])))
             (self.choice("asset", "Token", "the first of the network", |on| (&on["asset"]["address"], [&on["asset"]["symbol"], &on["networkV1"]])))
@@ -152,9 +151,9 @@ impl Shown<'_> {
         html! {
             @if self.settings.is_null() { (form) } @else {
                 (facts::list(&[
-                    ("Address", said("address").map(facts::id)),
-                    ("Network", said("network").map(|_| html! { (text::words(network)) })),
-                    ("Token", said("asset").map(|asset| html! { (text::words(token)) " " (facts::id(asset)) })),
+                    ("Address", describe("address").map(facts::id)),
+                    ("Network", describe("network").map(|_| html! { (text::words(network)) })),
+                    ("Token", describe("asset").map(|asset| html! { (text::words(token)) " " (facts::id(asset)) })),
                     ("Smallest packet", Some(html! { (money::usd(&self.settings["minimumUsd"])) (money::mark(self.simulated())) })),
                     ("Set", Some(moment(&self.settings["updatedAt"]))),
                 ]))
@@ -188,8 +187,8 @@ impl Shown<'_> {
 /// Shows the state of a payout, and who acts next.
 pub(in crate::pages) fn standing(status: &str) -> Markup {
     match status {
-        "created" => state::told(status, "waits for an admin"),
-        "approved" => state::told(status, "approved, to be sent"),
+        "created" => state::badge(status, "waits for an admin"),
+        "approved" => state::badge(status, "approved, to be sent"),
         status => state(status),
     }
 }

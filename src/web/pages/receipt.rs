@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_front::{Code, PathParams};
 
-use super::{admin::refund, find_slip::field};
+use super::{admin::refund, receipt_lookup::field};
 use crate::{
     page::{Area, Page},
     parts::{
@@ -16,10 +16,10 @@ use crate::{
         text,
         time::moment,
     },
-    visitor::{Refused, Visitor, segment},
+    visitor::{ApiRefusal, Visitor, segment},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, ApiRefusal> {
     let source = format!("/ai/receipts/{}", segment(&id));
     let answer = match visitor.get(&source).await {
         Ok(answer) => answer,
@@ -57,7 +57,7 @@ fn amount(receipt: &Value, simulated: bool) -> Markup {
             " "
             @match kind {
                 "x402" => (state("settled")),
-                "credit" => (state::told("settled", "paid from credit")),
+                "credit" => (state::badge("settled", "paid from credit")),
                 kind => (state(kind)),
             }
             @if receipt["simulated"] == true || (kind == "credit" && simulated) { " " span.stamp { (state("simulated")) } }
@@ -67,7 +67,7 @@ fn amount(receipt: &Value, simulated: bool) -> Markup {
 
 fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 18] {
     let id = |name: &str| receipt[name].as_str().map(facts::id);
-    let said = |name: &str| receipt[name].as_str().map(text::words);
+    let describe = |name: &str| receipt[name].as_str().map(text::words);
     let slug = receipt["slug"].as_str().unwrap_or_default();
     let tool = html! { a href={ "/dashboard/tools/" (segment(slug)) } { code { (text::words(slug)) } } };
     [
@@ -77,11 +77,11 @@ fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 18] {
         ("Began", receipt["startedAt"].is_string().then(|| moment(&receipt["startedAt"]))),
         ("Issued", receipt["issuedAt"].is_string().then(|| moment(&receipt["issuedAt"]))),
         ("At most", receipt["maxPriceUsd"].is_number().then(|| html! { (money::usd(&receipt["maxPriceUsd"])) })),
-        ("Amount", said("amount").map(|amount| html! { (amount) " of the token's smallest units" })),
+        ("Amount", describe("amount").map(|amount| html! { (amount) " of the token's smallest units" })),
         ("Token", id("asset")),
-        ("Network", said("network")),
-        ("Payer", said("payer")),
-        ("Scheme", said("scheme")),
+        ("Network", describe("network")),
+        ("Payer", describe("payer")),
+        ("Scheme", describe("scheme")),
         ("Transaction", id("transaction")),
         ("Quote", id("quoteId")),
         ("Address", receipt["resourceUrl"].as_str().map(link)),

@@ -12,17 +12,17 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tollhouse_account::session::Kind;
-use tollhouse_base::aside::Bulk;
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::offload::DropOffThread;
 
 use crate::{
-    forms::{Fields, Posted},
+    forms::{Fields, PostedForm},
     page::{Area, Page},
     pages::try_it::name::FormName,
     parts::{code, form, money, text},
-    play::{Payment, Purpose, Wallet, fund},
+    play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
     services::Services,
-    visitor::{Refused, Visitor},
+    visitor::{ApiRefusal, Visitor},
 };
 
 /// Slug of a registration in quotes.
@@ -32,14 +32,14 @@ const SLUG: &str = "builder-registration";
 const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
 
 /// The price of a registration.
-pub(super) struct Terms {
-    quote: Bulk,
+pub(super) struct RegistrationTerms {
+    quote: DropOffThread,
     simulated: bool,
 }
 
-impl Terms {
-    pub(super) async fn read(visitor: &Visitor) -> Result<Self, Refused> {
-        let quote = visitor.ask_about("/ai/quote", &json!({ "slug": SLUG })).await?;
+impl RegistrationTerms {
+    pub(super) async fn read(visitor: &Visitor) -> Result<Self, ApiRefusal> {
+        let quote = visitor.fetch_about("/ai/quote", &json!({ "slug": SLUG })).await?;
         Ok(Self { quote, simulated: visitor.plays().await? })
     }
 
@@ -51,17 +51,17 @@ impl Terms {
         self.price().as_f64() == Some(0.0)
     }
 
-    fn told(&self) -> Markup {
+    fn render(&self) -> Markup {
         html! { span.money { (money::usd(self.price())) (money::mark(self.simulated)) } }
     }
 }
 
-pub(crate) async fn page(visitor: Visitor) -> Result<Response, Refused> {
-    let terms = Terms::read(&visitor).await?;
+pub(crate) async fn page(visitor: Visitor) -> Result<Response, ApiRefusal> {
+    let terms = RegistrationTerms::read(&visitor).await?;
     let main = html! {
         p.lead {
             "A builder publishes tools, and earns with them. "
-            @if terms.is_free() { "Registering is free here." } @else { "Registering costs " (terms.told()) ", once, paid as calls are." }
+            @if terms.is_free() { "Registering is free here." } @else { "Registering costs " (terms.render()) ", once, paid as calls are." }
         }
         @if terms.is_free() {
             (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! { (details()) button.primary { "Register" } }))
@@ -80,11 +80,11 @@ pub(crate) async fn page(visitor: Visitor) -> Result<Response, Refused> {
 
 /// `POST /dashboard/register`: shows the price for this builder and the ways to pay. Charges
 /// nothing.
-pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
-    let Posted { visitor, fields, .. } = posted;
-    let terms = Terms::read(&visitor).await?;
-    let cookie = services.cookie.beside("play");
-    let wallet = if terms.simulated { cookie.kept::<Wallet>(&asked).or_else(Wallet::new) } else { None };
+pub(crate) async fn terms(State(services): State<Arc<Services>>, request: HeaderMap, posted: PostedForm) -> Result<Response, ApiRefusal> {
+    let PostedForm { visitor, fields, .. } = posted;
+    let terms = RegistrationTerms::read(&visitor).await?;
+    let cookie = services.cookie.companion("play");
+    let wallet = if terms.simulated { cookie.read::<PlayWallet>(&request).or_else(PlayWallet::new) } else { None };
     // If the same form is sent again, it has the same payment and registers once.
     let name = FormName::of(&fields, visitor.now());
     let payment = match &wallet {
@@ -92,8 +92,8 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMa
         None => None,
     };
     let main = html! {
-        p.figure { (terms.told()) }
-        p.lead { "Nothing is charged before you press a button. " (text::first(said(&fields, "text:/name"), 120)) " is registered once, and gets a key." }
+        p.figure { (terms.render()) }
+        p.lead { "Nothing is charged before you press a button. " (text::first(field(&fields, "text:/name"), 120)) " is registered once, and gets a key." }
         @if let Some(payment) = &payment {
             (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
                 (again(&fields))
@@ -105,7 +105,7 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMa
         (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
             (again(&fields))
             input type="hidden" name="header:idempotency-key" value=(name.key(SLUG, &who(&fields)));
-            @if visitor.kind() != Some(Kind::Holder) {
+            @if visitor.kind() != Some(SessionKind::Holder) {
                 (form::field("credit", "Developer credit", Some("A token that begins with dc_, which an admin of this host mints."), html! {
                     input #credit name="header:x-developer-credit" type="password" required autocomplete="off" spellcheck="false";
                 }))
@@ -123,11 +123,11 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMa
 
 /// Signs a payment of play money for this registration, with the visitor's wallet. Returns `None`
 /// if that is impossible.
-async fn signed(visitor: &Visitor, wallet: &Wallet, terms: &Terms, name: &FormName, fields: &Fields) -> Option<Payment> {
+async fn signed(visitor: &Visitor, wallet: &PlayWallet, terms: &RegistrationTerms, name: &FormName, fields: &Fields) -> Option<Payment> {
     let accepts = terms.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ours = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
     let accepted = accepts.iter().find(ours)?;
-    let purpose = Purpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &who(fields) };
+    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &who(fields) };
     let resource = json!({ "url": format!("{}/ai/builders/register", visitor.base_url()) });
     let payment = wallet.pay(purpose, accepted, &resource)?;
     fund(visitor, wallet, accepted, terms.price()).await.is_ok().then_some(payment)
@@ -135,25 +135,25 @@ async fn signed(visitor: &Visitor, wallet: &Wallet, terms: &Terms, name: &FormNa
 
 /// Returns the identity to register.
 fn who(fields: &Fields) -> String {
-    format!("{}\n{}", said(fields, "text:/name"), said(fields, "some:/contact"))
+    format!("{}\n{}", field(fields, "text:/name"), field(fields, "some:/contact"))
 }
 
-fn said<'f>(fields: &'f Fields, name: &str) -> &'f str {
+fn field<'f>(fields: &'f Fields, name: &str) -> &'f str {
     fields.get(name).unwrap_or_default()
 }
 
 /// Returns hidden fields with the identity from the previous form.
 fn again(fields: &Fields) -> Markup {
-    html! { @for name in ["text:/name", "some:/contact"] { input type="hidden" name=(name) value=(said(fields, name)); } }
+    html! { @for name in ["text:/name", "some:/contact"] { input type="hidden" name=(name) value=(field(fields, name)); } }
 }
 
 fn details() -> Markup {
     html! {
         (form::field("name", "Name", Some("Payers see it beside your tools. At most 120 characters."), html! {
-            input #name name="text:/name" required maxlength=(tollhouse_tool::texts::MAX_BUILDER_NAME) autocomplete="organization";
+            input #name name="text:/name" required maxlength=(tollhouse_tool::public_texts::MAX_BUILDER_NAME) autocomplete="organization";
         }))
         (form::field("contact", "Contact, if you like", Some("Admins of this host see it, and nobody else."), html! {
-            input #contact name="some:/contact" maxlength=(tollhouse_tool::texts::MAX_BUILDER_CONTACT) autocomplete="email";
+            input #contact name="some:/contact" maxlength=(tollhouse_tool::public_texts::MAX_BUILDER_CONTACT) autocomplete="email";
         }))
     }
 }

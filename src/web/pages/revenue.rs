@@ -7,37 +7,37 @@ mod report;
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
 pub(crate) use self::csv::csv;
-use self::report::{PATH, Shown, USUAL, asked, path};
+use self::report::{PATH, RevenueView, USUAL, asked, path};
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::{line, same},
         empty::empty,
         money,
-        same::{line, same},
-        since::day,
+        time_range::day,
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 /// Selectable time spans.
 const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "a year")];
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = asked(query.as_deref());
-    let path = path(&asked);
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = asked(query.as_deref());
+    let path = path(&request);
     let report = visitor.get(&path).await?;
     let today = day(&visitor.now().to_string()).to_owned();
-    let shown = Shown { asked: &asked, report: &report, simulated: visitor.plays().await?, today };
+    let shown = RevenueView { requested: &request, report: &report, simulated: visitor.plays().await?, today };
     let main = visitor
         .made(|| {
             html! {
-                p.lead { "What " (if visitor.kind() == Some(Kind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
-                (filters(&asked))
-                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor, &asked)) } @else {
+                p.lead { "What " (if visitor.kind() == Some(SessionKind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
+                (filters(&request))
+                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor, &request)) } @else {
                     (sum(&shown))
                     (by_day::view(&shown))
                     (by_tool::view(&shown))
@@ -49,26 +49,26 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery)
     Ok(visitor.show(Page::new(Area::Revenue, "Revenue", main)).await)
 }
 
-fn filters(asked: &Asked) -> Markup {
-    let since = asked.get("since");
+fn filters(request: &PageQuery) -> Markup {
+    let since = request.get("since");
     let now = if since.is_empty() { USUAL } else { since };
     html! {
         p.chips {
             @for (span, name) in SPANS {
-                a.chip href=(asked.with(PATH, &[("since", span), ("page", "")])) aria-current=[(span == now).then_some("true")] { (name) }
+                a.chip href=(request.with(PATH, &[("since", span), ("page", "")])) aria-current=[(span == now).then_some("true")] { (name) }
             }
         }
     }
 }
 
-fn nothing(visitor: &Visitor, asked: &Asked) -> Markup {
-    let of = [("builderId", asked.get("builderId"))];
+fn nothing(visitor: &Visitor, request: &PageQuery) -> Markup {
+    let of = [("builderId", request.get("builderId"))];
     let tools = line(visitor, &with_query("/ai/builders/endpoints", of));
     empty("No call has ended in this time.", Some((&with_query("/dashboard/home", of), "Tools")), &tools)
 }
 
 /// Shows the calculation: gross minus refunds minus fees is net. Each amount links to its events.
-fn sum(shown: &Shown) -> Markup {
+fn sum(shown: &RevenueView) -> Markup {
     let totals = &shown.report["totals"];
     let [settled, refunded, failed] =
         ["payment.settled", "payment.refunded", "call.failed"].map(|kind| shown.events(kind, "", shown.first()));

@@ -5,25 +5,25 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_front::PathParams;
 
-use super::own;
+use super::owner_pages;
 use crate::{
     page::Page,
     parts::{
+        cli_hint::line,
         code,
         empty::empty,
         form,
-        same::line,
         table::{Column, table},
         tabs::Tab,
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, Visitor, segment},
+    visitor::{ApiRefusal, SignedIn, Visitor, segment},
 };
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
-    own::record(&visitor, &slug).await?;
-    let source = format!("{}/secrets", own::source(&slug));
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
+    owner_pages::record(&visitor, &slug).await?;
+    let source = format!("{}/secrets", owner_pages::source(&slug));
     let answer = visitor.get(&source).await?;
     let secrets = answer["secrets"].as_array().map(Vec::as_slice).unwrap_or_default();
     let main = visitor
@@ -43,7 +43,7 @@ pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathPara
             }
         })
         .await?;
-    let page = own::page(&visitor, &slug, Tab::Secrets, format!("Secrets of {slug}"), &main);
+    let page = owner_pages::page(&visitor, &slug, Tab::Secrets, format!("Secrets of {slug}"), &main);
     Ok(visitor.show(Page { script: Some("secrets.js"), ..page }).await)
 }
 
@@ -55,7 +55,7 @@ fn command(visitor: &Visitor, source: &str) -> String {
 }
 
 fn back(slug: &str) -> String {
-    own::place(slug, "secrets")
+    owner_pages::place(slug, "secrets")
 }
 
 /// Describes who gets the value.
@@ -75,15 +75,15 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
         return empty("It has no secrets.", None, &set);
     }
     let columns = ["Name", "Who gets it", "First set", "Last set", "Change"].map(Column::Words);
-    table("Secrets", columns, secrets.iter().enumerate().map(|(place, secret)| row(visitor, slug, place, secret)))
+    table("Secrets", columns, secrets.iter().enumerate().map(|(position, secret)| row(visitor, slug, position, secret)))
 }
 
-fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> [Markup; 5] {
-    let said = |name: &str| secret[name].as_str().unwrap_or_default();
-    let (name, id) = (said("name"), format!("value-{place}"));
+fn row(visitor: &Visitor, slug: &str, position: usize, secret: &Value) -> [Markup; 5] {
+    let describe = |name: &str| secret[name].as_str().unwrap_or_default();
+    let (name, id) = (describe("name"), format!("value-{position}"));
     let replace = html! {
         input type="hidden" name="text:/name" value=(name);
-        input type="hidden" name="text:/visibility" value=(said("visibility"));
+        input type="hidden" name="text:/visibility" value=(describe("visibility"));
         div.field.wide { label for=(id) { "New value of " (text::words(name)) } (value(&id)) }
         button.primary { "Replace" }
     };
@@ -93,7 +93,7 @@ fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> [Markup; 
     };
     [
         html! { code { (text::words(name)) } },
-        text::line(who(said("visibility"))),
+        text::line(who(describe("visibility"))),
         moment(&secret["createdAt"]),
         moment(&secret["updatedAt"]),
         html! {

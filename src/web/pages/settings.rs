@@ -9,43 +9,43 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 use tollhouse_front::PathParams;
 
-use super::own;
+use super::owner_pages;
 use crate::{
-    forms::{Posted, PostedBySession, done},
-    page::{Back, Page},
-    parts::{code, form, same::line, state::state, tabs::Tab, text, time::moment},
-    shell::home,
-    visitor::{Refused, SignedIn, Visitor},
+    forms::{PostedBySession, PostedForm, done},
+    page::{BackLink, Page},
+    page_frame::home,
+    parts::{cli_hint::line, code, form, state::state, tabs::Tab, text, time::moment},
+    visitor::{ApiRefusal, SignedIn, Visitor},
 };
 
-pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     show(&visitor, &slug, None).await
 }
 
 /// Deletes the tool if its name was typed.
-pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
-    let PostedBySession(Posted { visitor, fields, .. }) = posted;
+pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, ApiRefusal> {
+    let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     let typed = fields.get("typed").unwrap_or_default().trim();
-    own::record(&visitor, &slug).await?;
+    owner_pages::record(&visitor, &slug).await?;
     if typed != slug {
         return show(&visitor, &slug, Some(typed)).await;
     }
     let revision = fields.get("header:if-match").and_then(|revision| HeaderValue::from_str(revision).ok());
     let headers = revision.into_iter().map(|revision| (header::IF_MATCH, revision)).collect();
-    let answer = visitor.send(Method::DELETE, &own::source(&slug), headers, Body::empty()).await;
+    let answer = visitor.send(Method::DELETE, &owner_pages::source(&slug), headers, Body::empty()).await;
     if !answer.status().is_success() {
-        return Err(visitor.refused(answer).await.with(Back(back(&slug))));
+        return Err(visitor.refused(answer).await.with(BackLink(back(&slug))));
     }
     let home = visitor.kind().map_or("/dashboard", home);
     Ok(Redirect::to(&done(&visitor, home, "deleteEndpoint")).into_response())
 }
 
 /// Shows the page, with an error if another text than the tool's name was typed.
-async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, Refused> {
-    let answer = own::record(visitor, slug).await?;
+async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, ApiRefusal> {
+    let answer = owner_pages::record(visitor, slug).await?;
     let manifest = visitor.manifest().await?;
     let tool = &answer["endpoint"];
     let main = visitor
@@ -60,11 +60,11 @@ async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<R
         })
         .await?;
     let status = if mistyped.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    Ok(visitor.show(Page { status, ..own::page(visitor, slug, Tab::Settings, format!("Settings of {slug}"), &main) }).await)
+    Ok(visitor.show(Page { status, ..owner_pages::page(visitor, slug, Tab::Settings, format!("Settings of {slug}"), &main) }).await)
 }
 
 fn back(slug: &str) -> String {
-    own::place(slug, "settings")
+    owner_pages::place(slug, "settings")
 }
 
 /// Returns why the tool takes no calls, if that is not its owner's decision.
@@ -83,15 +83,15 @@ fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     let change = |to: &str, button: Markup| {
         let fields = html! {
             input type="hidden" name="text:/status" value=(to);
-            (own::if_match(tool))
+            (owner_pages::if_match(tool))
             (button)
         };
         form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
     };
     html! {
         p { (state(status)) }
-        @if let Some(why) = held(review["state"].as_str().unwrap_or_default()) {
-            p.words { (why) @if review["since"].is_string() { " Since " (moment(&review["since"])) "." } }
+        @if let Some(cause) = held(review["state"].as_str().unwrap_or_default()) {
+            p.words { (cause) @if review["since"].is_string() { " Since " (moment(&review["since"])) "." } }
             @if let Some(reason) = review["decision"]["reason"].as_str().filter(|reason| !reason.is_empty()) {
                 p.words { "The reason that was given: " (text::line(reason)) }
             }
@@ -115,7 +115,7 @@ fn settle(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
                 option value="before" selected[now == "before"] { "before the handler runs" }
             }
         }
-        (own::if_match(tool))
+        (owner_pages::if_match(tool))
         button { "Save payment" }
     };
     html! {
@@ -137,7 +137,7 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
                 option value="fresh" selected[now == "fresh"] { "one call, and ends" }
             }
         }
-        (own::if_match(tool))
+        (owner_pages::if_match(tool))
         button { "Save isolation" }
     };
     html! {
@@ -150,12 +150,12 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
 }
 
 fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> Markup {
-    let command = format!("{} \\\n  -X DELETE", line(visitor, &own::source(slug)));
+    let command = format!("{} \\\n  -X DELETE", line(visitor, &owner_pages::source(slug)));
     html! {
         p.words {
             "Its handler, its log, its secrets, and what it has kept in keys and files go, at once and for good. "
             "Receipts of its calls stay, and so do revenue and payouts. The name " code { (text::words(slug)) }
-            " stays " (if visitor.kind() == Some(Kind::Admin) { "its owner's" } else { "yours" }) ": nobody else can take it."
+            " stays " (if visitor.kind() == Some(SessionKind::Admin) { "its owner's" } else { "yours" }) ": nobody else can take it."
         }
         @if let Some(typed) = mistyped {
             p.problem role="alert" {
@@ -165,7 +165,7 @@ fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> M
         }
         form.ask method="post" action=(back(slug)) {
             (form::token(visitor))
-            (own::if_match(tool))
+            (owner_pages::if_match(tool))
             div.field.wide {
                 label for="typed" { "Type " code { (text::words(slug)) } " to delete it" }
                 input #typed name="typed" required autocomplete="off" spellcheck="false" autocapitalize="off";

@@ -11,19 +11,19 @@ use maud::{Markup, html};
 use tollhouse_account::{
     builder::KEY_PREFIX,
     credential,
-    session::{Kind, Token},
+    session::{SessionKind, Token},
 };
-use tollhouse_base::aside::Bulk;
-use tollhouse_front::{Code, Fault};
+use tollhouse_base::offload::DropOffThread;
+use tollhouse_front::{ApiError, Code};
 use tollhouse_money::CREDIT_PREFIX;
 
 use crate::{
-    forms::{self, Posted, PostedInBrief, PostedToSignIn, Sent},
+    forms::{self, PostedForm, PostedInBrief, PostedToSignIn, SentForm},
     page::{Area, Page},
+    page_frame,
     parts::{form, sign_in::sign_in as sign_in_form, time::span},
     services::Services,
-    shell,
-    visitor::{Refused, Visitor, own},
+    visitor::{ApiRefusal, Visitor, own},
 };
 
 /// Error message of a failed sign-in.
@@ -31,10 +31,10 @@ const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is 
 
 pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
-    let asked = |wanted: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted).map(|(_, value)| value);
-    match asked("link") {
+    let request = |requested: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == requested).map(|(_, value)| value);
+    match request("link") {
         Some(link) => by_link(&visitor, &link).await,
-        None => shown(&visitor, &carried(asked("to").as_deref().unwrap_or_default(), None), None).await,
+        None => shown(&visitor, &carried(request("to").as_deref().unwrap_or_default(), None), None).await,
     }
 }
 
@@ -79,25 +79,26 @@ pub(crate) async fn sign_in(State(services): State<Arc<Services>>, request: Requ
 
 /// Refuses to check a credential now. The page carries a short form on. For a longer one, the
 /// visitor can reload the page to send it again.
-async fn too_often(visitor: &Visitor, often: &Fault, posted: Option<PostedInBrief>) -> Result<Response, Response> {
+async fn too_often(visitor: &Visitor, often: &ApiError, posted: Option<PostedInBrief>) -> Result<Response, Response> {
     let wait = often.retry_after_secs().unwrap_or_default();
-    let why = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
-    let again =
-        || posted.as_ref().map(|Posted { fields, .. }| carried(fields.get("to").unwrap_or_default(), Sent::carried(fields).as_ref()));
+    let reason = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
+    let again = || {
+        posted.as_ref().map(|PostedForm { fields, .. }| carried(fields.get("to").unwrap_or_default(), SentForm::carried(fields).as_ref()))
+    };
     let carried = visitor.made(again).await.map_err(IntoResponse::into_response)?.unwrap_or_default();
-    let mut response = shown(visitor, &carried, Some((often.code().row().status, &why))).await;
+    let mut response = shown(visitor, &carried, Some((often.code().row().status, &reason))).await;
     response.headers_mut().insert(header::RETRY_AFTER, wait.into());
     Ok(response)
 }
 
-async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Result<Response, Refused> {
-    let Posted { visitor, fields, .. } = posted;
-    let sent = Sent::carried(&fields);
+async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Result<Response, ApiRefusal> {
+    let PostedForm { visitor, fields, .. } = posted;
+    let sent = SentForm::carried(&fields);
     let to = fields.get("to").unwrap_or_default();
     let again = || carried(to, sent.as_ref());
     let check = visitor.begin_check().await?;
     let link = match fields.get("link").map(str::parse::<Token>) {
-        Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(Fault::from)?,
+        Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(ApiError::from)?,
         Some(Err(())) | None => None,
     };
     let shown_credential = link.as_ref().map_or_else(|| fields.get("credential").unwrap_or_default().trim(), |link| &link.credential);
@@ -108,11 +109,11 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
     };
     drop(check);
     if let Some(before) = visitor.session() {
-        services.sessions.end(&before.owner, &before.name).await.map_err(Fault::from)?;
+        services.sessions.end(&before.owner, &before.name).await.map_err(ApiError::from)?;
     }
-    let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(Fault::from)?;
-    let to = if forms::is_page(to) { to } else { shell::home(kind) };
-    let mut response = match (sent, services.sessions.open(&token).await.map_err(Fault::from)?) {
+    let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(ApiError::from)?;
+    let to = if forms::is_page(to) { to } else { page_frame::home(kind) };
+    let mut response = match (sent, services.sessions.open(&token).await.map_err(ApiError::from)?) {
         (Some(sent), Some(session)) => signed_in(&visitor.signed_in(session), &sent).await?,
         (Some(_) | None, _) => Redirect::to(to).into_response(),
     };
@@ -121,7 +122,7 @@ async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Re
 }
 
 /// Offers to send the form that was submitted before sign-in.
-async fn signed_in(visitor: &Visitor, sent: &Sent) -> Result<Response, Refused> {
+async fn signed_in(visitor: &Visitor, sent: &SentForm) -> Result<Response, ApiRefusal> {
     let main = visitor.made(|| {
         html! {
             p.lead { "You are signed in. What you had sent before was not done yet." }
@@ -132,47 +133,47 @@ async fn signed_in(visitor: &Visitor, sent: &Sent) -> Result<Response, Refused> 
 }
 
 /// `POST /dashboard/sign-out`: ends the session of this browser.
-pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
+pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: PostedForm) -> Result<Response, ApiRefusal> {
     if let Some(session) = posted.visitor.session() {
-        services.sessions.end(&session.owner, &session.name).await.map_err(Fault::from)?;
+        services.sessions.end(&session.owner, &session.name).await.map_err(ApiError::from)?;
     }
     Ok(forgotten(&services, Redirect::to("/dashboard").into_response()))
 }
 
 /// Adds headers that delete all cookies of this host from the browser.
 pub(super) fn forgotten(services: &Services, mut response: Response) -> Response {
-    for cookie in [services.cookie.clone(), services.cookie.beside("play"), services.cookie.beside("try")] {
+    for cookie in [services.cookie.clone(), services.cookie.companion("play"), services.cookie.companion("try")] {
         response.headers_mut().append(header::SET_COOKIE, cookie.forget());
     }
     response
 }
 
 /// Returns the kind of a credential, by its format.
-fn kind(credential: &str) -> Kind {
+fn kind(credential: &str) -> SessionKind {
     match credential {
-        key if key.starts_with(KEY_PREFIX) => Kind::Builder,
-        token if token.starts_with(CREDIT_PREFIX) => Kind::Holder,
-        _ => Kind::Admin,
+        key if key.starts_with(KEY_PREFIX) => SessionKind::Builder,
+        token if token.starts_with(CREDIT_PREFIX) => SessionKind::Holder,
+        _ => SessionKind::Admin,
     }
 }
 
 /// Returns the owner of a credential, or `None` if it is invalid. Suspended builders can sign in
 /// too, to read their earnings.
-async fn owner(visitor: &Visitor, kind: Kind, credential: &str) -> Result<Option<String>, Refused> {
+async fn owner(visitor: &Visitor, kind: SessionKind, credential: &str) -> Result<Option<String>, ApiRefusal> {
     let answer = match visitor.get(own(kind)).await {
         Err(refused) if refused.is(Code::Unauthorized) => return Ok(None),
-        Err(refused) if refused.is(Code::BuilderSuspended) => Bulk::default(),
+        Err(refused) if refused.is(Code::BuilderSuspended) => DropOffThread::default(),
         answer => answer?,
     };
     Ok(match kind {
-        Kind::Admin => Some("admin".to_owned()),
-        Kind::Builder => credential::parts(KEY_PREFIX, credential).map(|(id, _)| format!("bld_{id}")),
-        Kind::Holder => answer["creditId"].as_str().map(str::to_owned),
+        SessionKind::Admin => Some("admin".to_owned()),
+        SessionKind::Builder => credential::parts(KEY_PREFIX, credential).map(|(id, _)| format!("bld_{id}")),
+        SessionKind::Holder => answer["creditId"].as_str().map(str::to_owned),
     })
 }
 
 /// Returns hidden fields with the requested page and the carried form.
-fn carried(to: &str, sent: Option<&Sent>) -> Markup {
+fn carried(to: &str, sent: Option<&SentForm>) -> Markup {
     html! { input type="hidden" name="to" value=(to); @if let Some(sent) = sent { (sent.carry()) } }
 }
 
@@ -180,7 +181,7 @@ fn carried(to: &str, sent: Option<&Sent>) -> Markup {
 async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
         p.lead { "Paste your builder key, the token of a credit, or the admin token. The host keeps it encrypted; this browser alone can open it." }
-        (sign_in_form(visitor, carried, wrong.map(|(_, why)| why)))
+        (sign_in_form(visitor, carried, wrong.map(|(_, reason)| reason)))
         section aria-labelledby="new" {
             h2 #new { "New here?" }
             p { "Builders publish tools, and are paid for each call that succeeds." }
@@ -212,8 +213,10 @@ mod tests {
 
     #[test]
     fn a_credential_is_known_by_its_form() {
-        for (credential, wanted) in [("bk_1_2", Kind::Builder), ("dc_1_2", Kind::Holder), ("abc", Kind::Admin), ("", Kind::Admin)] {
-            assert_eq!(kind(credential), wanted, "{credential}");
+        for (credential, requested) in
+            [("bk_1_2", SessionKind::Builder), ("dc_1_2", SessionKind::Holder), ("abc", SessionKind::Admin), ("", SessionKind::Admin)]
+        {
+            assert_eq!(kind(credential), requested, "{credential}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tollhouse_account::session::Kind;
-use tollhouse_base::aside::Bulk;
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::offload::DropOffThread;
 use tollhouse_front::{Code, PathParams};
 use tollhouse_protocol::limits::TABLE;
 use tollhouse_tool::Capability;
@@ -13,18 +13,18 @@ use super::{admin::takedown, tools, versions};
 use crate::{
     page::{Area, Page},
     parts::{
-        calls, code, facts, money, places, sample, schema,
+        call_snippets::SnippetParts,
+        calls, code, facts, money, page_links, sample, schema,
         state::state,
         table::{Column, table},
         tabs::{self, Tab},
         text,
         time::moment,
-        ways::Way,
     },
-    visitor::{Refused, Visitor, segment, with_query},
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
-pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, ApiRefusal> {
     let answer = match visitor.get(&record(&slug)).await {
         Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
@@ -32,24 +32,24 @@ pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>)
     };
     let manifest = visitor.manifest().await?;
     // A tool that takes no calls has no quote.
-    let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
+    let quote = visitor.fetch_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
     let usage = super::usage::of(&visitor, &slug).await?;
     // Call statistics are only in the public record, not in the owner's.
-    let told = match visitor.kind() {
-        Some(Kind::Admin | Kind::Builder) => visitor.unsigned().get(&record(&slug)).await.unwrap_or_default(),
-        Some(Kind::Holder) | None => Bulk::default(),
+    let rendered = match visitor.kind() {
+        Some(SessionKind::Admin | SessionKind::Builder) => visitor.unsigned().get(&record(&slug)).await.unwrap_or_default(),
+        Some(SessionKind::Holder) | None => DropOffThread::default(),
     };
-    let told: &Value = if told["endpoint"].is_null() { &answer } else { &told };
-    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &told["endpoint"], &quote, manifest], &usage)).await?;
+    let rendered: &Value = if rendered["endpoint"].is_null() { &answer } else { &rendered };
+    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &rendered["endpoint"], &quote, manifest], &usage)).await?;
     Ok(visitor.show(page).await)
 }
 
-fn view(visitor: &Visitor, slug: &str, [tool, told, quote, manifest]: [&Value; 4], usage: &Markup) -> Page {
+fn view(visitor: &Visitor, slug: &str, [tool, rendered, quote, manifest]: [&Value; 4], usage: &Markup) -> Page {
     let record = record(slug);
     let simulated = manifest["payment"]["simulated"] == true;
     let accepts: Vec<_> = quote["accepts"].as_array().into_iter().flatten().collect();
     let networks = accepts.iter().filter_map(|accepted| accepted["network"].as_str()).collect();
-    let way = Way { base: visitor.base_url(), slug, input: sample::input(&tool["inputSchema"]), networks };
+    let method = SnippetParts { base: visitor.base_url(), slug, input: sample::input(&tool["inputSchema"]), networks };
     let title = tool["title"].as_str().unwrap_or_default();
     let main = html! {
         div.split {
@@ -60,11 +60,11 @@ fn view(visitor: &Visitor, slug: &str, [tool, told, quote, manifest]: [&Value; 4
             }
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
-                (terms(visitor, [tool, told], &accepts, &manifest["payment"]))
-                @if tool["status"] == "active" { p { a.button.primary href=(places::of_tool(slug, "/try")) { "Try it" } } }
+                (terms(visitor, [tool, rendered], &accepts, &manifest["payment"]))
+                @if tool["status"] == "active" { p { a.button.primary href=(page_links::of_tool(slug, "/try")) { "Try it" } } }
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
-                (way.all())
+                (method.all())
                 (takedown::section(visitor, slug, tool))
             }
         }
@@ -78,7 +78,7 @@ fn view(visitor: &Visitor, slug: &str, [tool, told, quote, manifest]: [&Value; 4
             // In a single column, the terms come after the schemas.
             span.early { (money::price(tool, simulated)) }
         }
-        @if tool["status"] == "active" { p.early { a.button href=(places::of_tool(slug, "/try")) { "Try it" } } }
+        @if tool["status"] == "active" { p.early { a.button href=(page_links::of_tool(slug, "/try")) { "Try it" } } }
         // Only the owner's record has a revision.
         @if tool["revision"].is_u64() { (tabs::of_tool(visitor, slug, Tab::Tool)) }
     };
@@ -91,7 +91,7 @@ fn record(slug: &str) -> String {
     format!("/ai/endpoints/{}", segment(slug))
 }
 
-fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payment: &Value) -> Markup {
+fn terms(visitor: &Visitor, [tool, rendered]: [&Value; 2], accepts: &[&Value], payment: &Value) -> Markup {
     let simulated = payment["simulated"] == true;
     let free = tool["pricingMode"] == "free_public_utility";
     let may: Vec<_> =
@@ -115,8 +115,8 @@ fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payme
             // The public record has no limits and capabilities.
             ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
-            ("Builder", builder(visitor, told, tool["owner"].as_str().unwrap_or_default())),
-            ("Called", calls::told(told).map(|told| html! { (told) })),
+            ("Builder", builder(visitor, rendered, tool["owner"].as_str().unwrap_or_default())),
+            ("Called", calls::call_stats(rendered).map(|rendered| html! { (rendered) })),
             ("Tags", (!tags.is_empty()).then(|| html! {
                 span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
             })),
@@ -147,7 +147,7 @@ fn limits(changed: &Value) -> String {
 /// Shows the builder. The name is the builder's text, the id is not. Admins get a link even if the
 /// public record names nobody.
 fn builder(visitor: &Visitor, tool: &Value, owner: &str) -> Option<Markup> {
-    let is_admin = visitor.kind() == Some(Kind::Admin);
+    let is_admin = visitor.kind() == Some(SessionKind::Admin);
     let (Some(name), Some(id)) = (tool["builder"]["name"].as_str(), tool["builder"]["id"].as_str()) else {
         return (is_admin && owner.starts_with("bld_"))
             .then(|| html! { a href={ "/dashboard/admin/builders/" (segment(owner)) } { code { (owner) } } });
@@ -186,7 +186,7 @@ pub(super) fn paid_with(accepts: &[&Value], price: &Value, payment: &Value) -> M
 }
 
 /// Shows tools with a similar name or matching words, because no tool has this name.
-pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
+pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, ApiRefusal> {
     let mut near = tools::nearest(visitor, slug).await;
     if near.is_empty() {
         let words: String = slug.replace('-', " ").chars().take(100).collect();

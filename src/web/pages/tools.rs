@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    asked::Asked,
     page::{Area, Page},
-    parts::{calls, empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
-    visitor::{Refused, Visitor, segment, with_query},
+    parts::{call_snippets::SnippetParts, calls, empty::empty, money, pager::pager, sample, state::state, text},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 /// Rows of a page.
@@ -25,25 +25,25 @@ const ASKED: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
 const NARROWS: [&str; 3] = ["q", "tag", "price"];
 
 /// Returns the address of the filtered list from a cursor on.
-fn from(asked: &Asked, cursor: &str) -> String {
-    asked.with("/dashboard", &[("cursor", cursor)])
+fn from(request: &PageQuery, cursor: &str) -> String {
+    request.with("/dashboard", &[("cursor", cursor)])
 }
 
-fn is_narrow(asked: &Asked) -> bool {
-    NARROWS.iter().any(|name| !asked.get(name).is_empty())
+fn is_narrow(request: &PageQuery) -> bool {
+    NARROWS.iter().any(|name| !request.get(name).is_empty())
 }
 
-pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &ASKED);
-    let fields = ASKED.map(|name| (name, asked.get(name)));
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &ASKED);
+    let fields = ASKED.map(|name| (name, request.get(name)));
     let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.manifest().await?;
-    let near = if found["total"] == 0 { nearest(&visitor, asked.get("q")).await } else { vec![] };
-    let main = visitor.made(|| view(&visitor, &asked, &found, &near, manifest)).await?;
+    let near = if found["total"] == 0 { nearest(&visitor, request.get("q")).await } else { vec![] };
+    let main = visitor.made(|| view(&visitor, &request, &found, &near, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 
-fn view(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifest: &Value) -> Markup {
+fn view(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
     html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
@@ -52,10 +52,10 @@ fn view(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifes
         (numbers(manifest))
         div.split {
             section aria-label="Catalogue" {
-                (filters(asked))
-                (rows(visitor, asked, found, near, manifest))
+                (filters(request))
+                (rows(visitor, request, found, near, manifest))
             }
-            (aside(visitor.base_url(), found, manifest))
+            (sidebar(visitor.base_url(), found, manifest))
         }
     }
 }
@@ -72,8 +72,8 @@ fn numbers(manifest: &Value) -> Markup {
     }
 }
 
-fn filters(asked: &Asked) -> Markup {
-    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| asked.get(name));
+fn filters(request: &PageQuery) -> Markup {
+    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| request.get(name));
     let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
     html! {
         form.filters role="search" action="/dashboard" {
@@ -97,9 +97,9 @@ fn filters(asked: &Asked) -> Markup {
             @if !tag.is_empty() { input type="hidden" name="tag" value=(text::plain(tag)); }
             button.primary { "Search" }
         }
-        @if is_narrow(asked) {
+        @if is_narrow(request) {
             p.chips {
-                @for (name, value) in NARROWS.map(|name| (name, asked.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
+                @for (name, value) in NARROWS.map(|name| (name, request.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
                     span.chip { (if *name == "q" { "words" } else { *name }) " " (text::first(value, DESCRIPTION)) }
                 }
                 a href="/dashboard" { "Clear" }
@@ -108,12 +108,12 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn rows(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifest: &Value) -> Markup {
+fn rows(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
     let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let simulated = manifest["payment"]["simulated"] == true;
     if tools.is_empty() {
         let base = visitor.base_url();
-        return match is_narrow(asked) {
+        return match is_narrow(request) {
             true => html! {
                 (empty("No tool fits.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
                 (named(near))
@@ -121,8 +121,8 @@ fn rows(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifes
             false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), &publishing(base)),
         };
     }
-    let next = found["nextCursor"].as_str().map(|cursor| from(asked, cursor));
-    let first = (!asked.get("cursor").is_empty()).then(|| from(asked, ""));
+    let next = found["nextCursor"].as_str().map(|cursor| from(request, cursor));
+    let first = (!request.get("cursor").is_empty()).then(|| from(request, ""));
     html! {
         ul.rows { @for tool in tools { (row(tool, simulated)) } }
         (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))
@@ -165,45 +165,45 @@ fn publishing(base: &str) -> String {
 }
 
 fn row(tool: &Value, simulated: bool) -> Markup {
-    let said = |name: &str| tool[name].as_str().unwrap_or_default();
+    let describe = |name: &str| tool[name].as_str().unwrap_or_default();
     let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     html! {
         li {
-            h2 { a href={ "/dashboard/tools/" (segment(said("slug"))) } { (text::words(said("title"))) } }
+            h2 { a href={ "/dashboard/tools/" (segment(describe("slug"))) } { (text::words(describe("title"))) } }
             p.price { (money::price(tool, simulated)) }
-            p.what { (text::summary(said("description"), DESCRIPTION)) }
+            p.what { (text::summary(describe("description"), DESCRIPTION)) }
             p.marks {
-                code { (said("slug")) }
-                @if said("status") != "active" { (state(said("status"))) }
+                code { (describe("slug")) }
+                @if describe("status") != "active" { (state(describe("status"))) }
                 @for tag in tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } }
                 @if tags.len() > TAGS { span.muted { "and " (tags.len() - TAGS) " more" } }
             }
             p.note {
                 @if let Some(name) = tool["builder"]["name"].as_str() { "by " (text::words(name)) }
-                @if let Some(told) = calls::told(tool) { @if tool["builder"].is_object() { " · " } (told) }
+                @if let Some(rendered) = calls::call_stats(tool) { @if tool["builder"].is_object() { " · " } (rendered) }
             }
         }
     }
 }
 
 /// Shows how to call the first active tool.
-fn aside(base: &str, found: &Value, manifest: &Value) -> Markup {
+fn sidebar(base: &str, found: &Value, manifest: &Value) -> Markup {
     let mut tools = found["endpoints"].as_array().into_iter().flatten();
     let Some(tool) = tools.find(|tool| tool["status"] == "active") else { return html! {} };
     let slug = tool["slug"].as_str().unwrap_or_default();
     let is_free = tool["pricingMode"] == "free_public_utility";
     let accepts = manifest["payment"]["accepts"].as_array().into_iter().flatten();
-    let way = Way {
+    let method = SnippetParts {
         base,
         slug,
         input: sample::input(&tool["inputSchema"]),
         networks: if is_free { vec![] } else { accepts.filter_map(|accepted| accepted["network"].as_str()).collect() },
     };
     html! {
-        aside aria-labelledby="ways" {
+        sidebar aria-labelledby="ways" {
             h2 #ways { "Call one" }
             p.muted { "Here " code { (slug) } ", as it is offered now." }
-            (way.all())
+            (method.all())
         }
     }
 }

@@ -2,19 +2,19 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
-use tollhouse_base::aside::Bulk;
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::offload::DropOffThread;
 use tollhouse_front::Code;
 
 use crate::{
     parts::{
         chart::{Bar, Chart, Step},
-        places,
-        since::{MONTH, day},
+        page_links,
         table::{Column, table},
         text::counted,
+        time_range::{MONTH, day},
     },
-    visitor::{Refused, Visitor, segment, with_query},
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 /// Returns charts of the number of calls and their duration.
@@ -22,24 +22,26 @@ use crate::{
 /// # Errors
 ///
 /// The visitor has used up their share of processor time.
-pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Markup, Refused> {
+pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Markup, ApiRefusal> {
     let read = async {
         match of_owner(visitor, slug).await? {
-            Some(series) => Ok((series, Whose::Own)),
-            None => visitor.unsigned().get(&format!("/ai/endpoints/{}/usage", segment(slug))).await.map(|usage| (usage, Whose::Others)),
+            Some(series) => Ok((series, ToolViewer::Own)),
+            None => {
+                visitor.unsigned().get(&format!("/ai/endpoints/{}/usage", segment(slug))).await.map(|usage| (usage, ToolViewer::Others))
+            }
         }
     };
-    let (days, whose) = match read.await {
+    let (days, owner) = match read.await {
         Err(refused) if refused.code().is_some() => return Ok(html! { p.note { "Its figures are not to be had now." } }),
         read => read?,
     };
-    let buckets = days[if whose == Whose::Own { "buckets" } else { "days" }].as_array().map(Vec::as_slice).unwrap_or_default();
-    visitor.made(|| view(slug, whose, &buckets.iter().map(Day::of).collect::<Vec<_>>())).await
+    let buckets = days[if owner == ToolViewer::Own { "buckets" } else { "days" }].as_array().map(Vec::as_slice).unwrap_or_default();
+    visitor.made(|| view(slug, owner, &buckets.iter().map(Day::of).collect::<Vec<_>>())).await
 }
 
 /// Fetches the series for owners and admins. `None` for others.
-async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<Bulk>, Refused> {
-    if !matches!(visitor.kind(), Some(Kind::Admin | Kind::Builder)) {
+async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<DropOffThread>, ApiRefusal> {
+    if !matches!(visitor.kind(), Some(SessionKind::Admin | SessionKind::Builder)) {
         return Ok(None);
     }
     let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", MONTH), ("step", "1d")]);
@@ -52,7 +54,7 @@ async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<Bulk>, Refused
 
 /// The relation of the visitor to the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum ToolViewer {
     Own,
     Others,
 }
@@ -77,32 +79,32 @@ impl Day {
     }
 }
 
-fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
+fn view(slug: &str, owner: ToolViewer, days: &[Day]) -> Markup {
     let sum = |of: fn(&Day) -> u64| days.iter().map(of).sum::<u64>();
     let (calls, failed) = (sum(|day| day.calls), sum(|day| day.failed));
-    let millis = |millis: Option<f64>| html! { @if let Some(millis) = millis { (told(millis)) } };
+    let millis = |millis: Option<f64>| html! { @if let Some(millis) = millis { (format_duration(millis)) } };
     let latest = || days.iter().rev();
-    let most = days.iter().map(|day| day.calls).max().unwrap_or_default();
+    let max = days.iter().map(|day| day.calls).max().unwrap_or_default();
     let slowest = days.iter().filter_map(|day| day.millis[1]).fold(0.0, f64::max);
     let bars: Vec<_> = days.iter().map(|day| Bar { name: day.name.clone(), value: day.calls as f64, bad: day.failed as f64 }).collect();
     let steps: Vec<_> = days.iter().map(|day| Step { name: day.name.clone(), values: day.millis }).collect();
-    let by_calls = match whose {
-        Whose::Own => Chart {
+    let by_calls = match owner {
+        ToolViewer::Own => Chart {
             id: "by-calls",
-            says: format!("{} in 30 days, {failed} failed. Most in a day: {most}.", counted(calls, "call", "calls")),
+            caption: format!("{} in 30 days, {failed} failed. Most in a day: {max}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), Some("failed")],
-            most: most.to_string(),
+            max: max.to_string(),
             table: table(
                 "Calls by day",
                 [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
                 latest().map(|day| [html! { (day.name) }, html! { (day.calls) }, html! { (day.failed) }]),
             ),
         },
-        Whose::Others => Chart {
+        ToolViewer::Others => Chart {
             id: "by-calls",
-            says: format!("{} in 30 days. Most in a day: {most}.", counted(calls, "call", "calls")),
+            caption: format!("{} in 30 days. Most in a day: {max}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), None],
-            most: most.to_string(),
+            max: max.to_string(),
             table: table(
                 "Calls by day",
                 [Column::Words("Day"), Column::Number("Calls")],
@@ -112,12 +114,12 @@ fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
     };
     let by_time = Chart {
         id: "by-time",
-        says: format!(
+        caption: format!(
             "How long calls took: of a day's, half no longer than the lower line, 95 of 100 no longer than the upper one. At the most {} ms.",
-            told(slowest)
+            format_duration(slowest)
         ),
         keys: [Some("p50"), Some("p95")],
-        most: format!("{} ms", told(slowest)),
+        max: format!("{} ms", format_duration(slowest)),
         table: table(
             "Time by day",
             [Column::Words("Day"), Column::Number("p50, ms"), Column::Number("p95, ms")],
@@ -130,13 +132,13 @@ fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
             @if calls == 0 { p.muted { "Nobody has called it." } } @else {
                 (by_calls.bars(&bars))
                 (by_time.steps(&steps))
-                @if whose == Whose::Own { p { a href=(places::of_tool(slug, "/calls")) { "Each of them" } } }
+                @if owner == ToolViewer::Own { p { a href=(page_links::of_tool(slug, "/calls")) { "Each of them" } } }
             }
         }
     }
 }
 
-fn told(millis: f64) -> String {
+fn format_duration(millis: f64) -> String {
     format!("{millis:.1}")
 }
 
@@ -150,19 +152,19 @@ mod tests {
     fn a_tool_that_was_called_has_its_figures_in_the_sentence_and_in_the_table() {
         let day = |at: &str, calls: u64| json!({ "at": at, "calls": calls, "failed": { "handler_failed": 1, "error_status": 1 }, "p50Ms": 1.25, "p95Ms": 9.0 });
         let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)].map(|bucket| Day::of(&bucket));
-        let told = view("a-tool", Whose::Own, &days).into_string();
-        assert!(told.contains("7 calls in 30 days, 4 failed. Most in a day: 5."), "{told}");
-        assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\" data-label=\"Calls\">2</td><td class=\"number\" data-label=\"Failed\">2</td>"), "{told}");
-        assert_eq!(told.matches("<svg").count(), 2);
+        let html = view("a-tool", ToolViewer::Own, &days).into_string();
+        assert!(html.contains("7 calls in 30 days, 4 failed. Most in a day: 5."), "{html}");
+        assert!(html.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\" data-label=\"Calls\">2</td><td class=\"number\" data-label=\"Failed\">2</td>"), "{html}");
+        assert_eq!(html.matches("<svg").count(), 2);
         let idle = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 0, "failed": {} }))];
-        assert!(!view("a-tool", Whose::Own, &idle).into_string().contains("<svg"));
+        assert!(!view("a-tool", ToolViewer::Own, &idle).into_string().contains("<svg"));
     }
 
     #[test]
-    fn strangers_are_told_nothing_of_what_failed() {
+    fn strangers_learn_nothing_of_what_failed() {
         let days = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 3, "p50Ms": 1.25, "p95Ms": 9.0 }))];
-        let told = view("a-tool", Whose::Others, &days).into_string();
-        assert!(told.contains("3 calls in 30 days. Most in a day: 3.") && told.matches("<svg").count() == 2, "{told}");
-        assert!(!told.contains("ailed") && !told.contains("/calls"), "{told}");
+        let html = view("a-tool", ToolViewer::Others, &days).into_string();
+        assert!(html.contains("3 calls in 30 days. Most in a day: 3.") && html.matches("<svg").count() == 2, "{html}");
+        assert!(!html.contains("ailed") && !html.contains("/calls"), "{html}");
     }
 }

@@ -7,13 +7,12 @@ use serde_json::Value;
 use tollhouse_base::exact;
 use tollhouse_front::PathParams;
 
-use super::own;
+use super::owner_pages;
 use crate::{
-    asked::Asked,
     parts::{
-        diff::{Names, diff},
+        cli_hint::same,
+        diff::{DiffNames, diff},
         facts, form,
-        same::same,
         source::part,
         state::state,
         table::{Column, table},
@@ -21,14 +20,15 @@ use crate::{
         text,
         time::moment,
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, SignedIn, Visitor, with_query},
 };
 
 /// Digits of a hash in a version's short name.
 const DIGITS: usize = 12;
 
 /// A version with its source.
-struct Read {
+struct ReadVersion {
     version: String,
     source: String,
 }
@@ -37,13 +37,13 @@ pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiRefusal> {
     // `b` is the shown version, or the base of the comparison with `a`. `from` is the first line.
-    let asked = Asked::read(query.as_deref(), &["a", "b", "from"]);
-    let (b, from) = (asked.get("b"), asked.get("from").parse().unwrap_or_default());
-    let answer = own::record(&visitor, &slug).await?;
+    let request = PageQuery::read(query.as_deref(), &["a", "b", "from"]);
+    let (b, from) = (request.get("b"), request.get("from").parse().unwrap_or_default());
+    let answer = owner_pages::record(&visitor, &slug).await?;
     let tool = &answer["endpoint"];
-    let a = Some(asked.get("a")).filter(|a| !a.is_empty()).or(tool["version"].as_str()).unwrap_or_default();
+    let a = Some(request.get("a")).filter(|a| !a.is_empty()).or(tool["version"].as_str()).unwrap_or_default();
     let has_source = ["js_request_response", "static_json"].iter().any(|kind| tool["handlerType"] == *kind);
     let one = if has_source { Some(read(&visitor, &slug, a).await?) } else { None };
     let other = if has_source && !b.is_empty() { Some(read(&visitor, &slug, b).await?) } else { None };
@@ -56,22 +56,22 @@ pub(crate) async fn page(
                     (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
                 }
                 @if has_source { (list(&slug, tool, [a, b])) }
-                (same(&visitor, &own::source(&slug)))
+                (same(&visitor, &owner_pages::source(&slug)))
             }
         })
         .await?;
-    Ok(visitor.show(own::page(&visitor, &slug, Tab::Versions, format!("Versions of {slug}"), &main)).await)
+    Ok(visitor.show(owner_pages::page(&visitor, &slug, Tab::Versions, format!("Versions of {slug}"), &main)).await)
 }
 
 /// Fetches a version's source, or the JSON of a static answer.
-async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refused> {
-    let answer = visitor.get_handler(&with_query(&format!("{}/source", own::source(slug)), [("version", version)])).await?;
+async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<ReadVersion, ApiRefusal> {
+    let answer = visitor.get_handler(&with_query(&format!("{}/source", owner_pages::source(slug)), [("version", version)])).await?;
     let handler = &answer["handler"];
     let source = match handler["source"].as_str() {
         Some(source) => source.to_owned(),
         None => visitor.made(|| exact::pretty(handler["response"].as_str().unwrap_or_default()).unwrap_or_default()).await?,
     };
-    Ok(Read { version: version.to_owned(), source })
+    Ok(ReadVersion { version: version.to_owned(), source })
 }
 
 /// Returns a version's short name: the first digits of its hash.
@@ -81,15 +81,15 @@ pub(crate) fn name(version: &str) -> String {
 
 /// Returns the path of a tool's versions.
 fn place(slug: &str) -> String {
-    own::place(slug, "versions")
+    owner_pages::place(slug, "versions")
 }
 
-fn compared(slug: &str, a: &Read, b: &Read) -> Markup {
+fn compared(slug: &str, a: &ReadVersion, b: &ReadVersion) -> Markup {
     let (old, new) = (name(&a.version), name(&b.version));
     html! {
         section {
             h2 { "From " code { (text::plain(&old)) } " to " code { (text::plain(&new)) } }
-            (diff(Names { old: &text::plain(&old), new: &text::plain(&new) }, &a.source, &b.source))
+            (diff(DiffNames { old: &text::plain(&old), new: &text::plain(&new) }, &a.source, &b.source))
             p.marks {
                 a href=(with_query(&place(slug), [("a", &*b.version), ("b", &*a.version)])) { "The other way round" }
                 a href=(with_query(&place(slug), [("a", &*a.version)])) { "Source of " (text::plain(&old)) }
@@ -99,7 +99,7 @@ fn compared(slug: &str, a: &Read, b: &Read) -> Markup {
     }
 }
 
-fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &Read, from: usize) -> Markup {
+fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &ReadVersion, from: usize) -> Markup {
     let runs = tool["version"] == a.version;
     let findings = tool["review"]["findings"].as_array().into_iter().flatten();
     let found: Vec<_> = findings.filter(|finding| runs && finding["field"] == "/handler/source").collect();
@@ -132,7 +132,7 @@ fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &Read, from: usize) -> 
 fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Markup {
     let fields = html! {
         input type="hidden" name="text:/version" value=(version);
-        (own::if_match(tool))
+        (owner_pages::if_match(tool))
         button.primary { "Run this version again" }
     };
     html! {
@@ -149,21 +149,21 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Mark
 /// Lists the stored versions, with a choice of two. The shown ones are preselected.
 fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
     let versions = tool["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let said = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
+    let describe = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
     let choice = |name: &'static str, chosen: &str| {
         html! {
             select #(name) name=(name) {
                 @for entry in versions {
-                    @let version = said(entry);
+                    @let version = describe(entry);
                     option value=(version) selected[version == chosen] { (text::plain(&self::name(&version))) }
                 }
             }
         }
     };
-    let before = versions.get(1).or(versions.first()).map(&said).unwrap_or_default();
+    let before = versions.get(1).or(versions.first()).map(&describe).unwrap_or_default();
     let (old, new) = if b.is_empty() { (before.as_str(), a) } else { (a, b) };
     let columns = ["Version", "Published", "By", "Note", "State", "Look"].map(Column::Words);
-    let rows = versions.iter().enumerate().map(|(place, entry)| row(slug, tool, entry, versions.get(place + 1)));
+    let rows = versions.iter().enumerate().map(|(position, entry)| row(slug, tool, entry, versions.get(position + 1)));
     html! {
         section {
             h2 { "Kept versions" }

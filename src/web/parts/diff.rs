@@ -10,20 +10,20 @@ use maud::{Markup, html};
 
 use self::{
     line::Piece,
-    rows::{Compared, Row},
+    rows::{DiffResult, DiffRow},
 };
 use super::text::{counted, words};
 
 /// The names of two texts.
 #[derive(Clone, Copy)]
-pub(crate) struct Names<'a> {
+pub(crate) struct DiffNames<'a> {
     pub(crate) old: &'a str,
     pub(crate) new: &'a str,
 }
 
 /// Shows the differences between two texts.
-pub(crate) fn diff(names: Names, old: &str, new: &str) -> Markup {
-    let Compared { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
+pub(crate) fn diff(names: DiffNames, old: &str, new: &str) -> Markup {
+    let DiffResult { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
     if removed + added == 0 && uncompared == 0 {
         let same = if old == new { "They are the same." } else { "They differ in how lines end, and in nothing else." };
         return html! { p.muted { (same) } };
@@ -43,19 +43,19 @@ pub(crate) fn diff(names: Names, old: &str, new: &str) -> Markup {
                         th scope="col" { "Old" } th scope="col" { "New" } th scope="col" { span.aside { "Change" } } th scope="col" { "Line" }
                     }
                 }
-                tbody { @for row in &rows { (told(row)) } }
+                tbody { @for row in &rows { (render_row(row)) } }
             }
         }
     }
 }
 
-fn told(row: &Row) -> Markup {
+fn render_row(row: &DiffRow) -> Markup {
     html! {
         @match row {
-            Row::Skipped(lines) => tr.skipped { td {} td {} td {} td { (lines) @if *lines == 1 { " line" } @else { " lines" } " as before" } },
-            Row::Same { old, new, pieces } => tr { td { (old) } td { (new) } td {} td { (in_pieces(pieces)) } },
-            Row::Removed { old, pieces } => tr.removed { td { (old) } td {} td { (sign("−", "removed")) } td { (in_pieces(pieces)) } },
-            Row::Added { new, pieces } => tr.added { td {} td { (new) } td { (sign("+", "added")) } td { (in_pieces(pieces)) } },
+            DiffRow::Skipped(lines) => tr.skipped { td {} td {} td {} td { (lines) @if *lines == 1 { " line" } @else { " lines" } " as before" } },
+            DiffRow::Same { old, new, pieces } => tr { td { (old) } td { (new) } td {} td { (in_pieces(pieces)) } },
+            DiffRow::Removed { old, pieces } => tr.removed { td { (old) } td {} td { (sign("−", "removed")) } td { (in_pieces(pieces)) } },
+            DiffRow::Added { new, pieces } => tr.added { td {} td { (new) } td { (sign("+", "added")) } td { (in_pieces(pieces)) } },
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: Names = Names { old: "one", new: "two" };
+    const NAMES: DiffNames = DiffNames { old: "one", new: "two" };
 
     fn shown(old: &str, new: &str) -> String {
         diff(NAMES, old, new).into_string()
@@ -90,17 +90,17 @@ mod tests {
 
     #[test]
     fn a_diff_says_how_much_differs_and_marks_it() {
-        let told = shown("a\nlet x = 1;\nb\n", "a\nlet x = 2;\nb\nc\n");
-        assert!(told.contains("2 lines added, 1 removed."), "{told}");
-        assert!(told.contains("<mark><bdi>1</bdi></mark>") && told.contains("<mark><bdi>2</bdi></mark>"), "{told}");
+        let rendered = shown("a\nlet x = 1;\nb\n", "a\nlet x = 2;\nb\nc\n");
+        assert!(rendered.contains("2 lines added, 1 removed."), "{rendered}");
+        assert!(rendered.contains("<mark><bdi>1</bdi></mark>") && rendered.contains("<mark><bdi>2</bdi></mark>"), "{rendered}");
         assert_eq!(shown("a", "a"), "<p class=\"muted\">They are the same.</p>");
         assert!(shown("a\r\nb\r\n", "a\nb\n").contains("how lines end"));
     }
 
     #[test]
     fn what_stands_in_a_text_is_text() {
-        let told = shown("<script>\u{202e}</script>", "</td><img src=x onerror=alert(1)>");
-        assert!(!told.contains("<script") && !told.contains("<img") && !told.contains('\u{202e}'), "{told}");
+        let rendered = shown("<script>\u{202e}</script>", "</td><img src=x onerror=alert(1)>");
+        assert!(!rendered.contains("<script") && !rendered.contains("<img") && !rendered.contains('\u{202e}'), "{rendered}");
     }
 
     /// Texts for which an unlimited comparison would take minutes and gigabytes.
@@ -129,11 +129,11 @@ mod tests {
     #[test]
     fn hostile_texts_cost_little_and_make_no_page_long() {
         for (name, old, new) in hostile() {
-            let begun = Instant::now();
-            let told = shown(&old, &new);
-            assert!(begun.elapsed() < rows::TIME * 20, "{name}: {:?}", begun.elapsed());
-            assert!(told.len() < 2 * rows::MOST_BYTES, "{name}: {} bytes", told.len());
-            assert!(told.contains(" added, "), "{name}");
+            let started = Instant::now();
+            let rendered = shown(&old, &new);
+            assert!(started.elapsed() < rows::TIME * 20, "{name}: {:?}", started.elapsed());
+            assert!(rendered.len() < 2 * rows::MAX_BYTES, "{name}: {} bytes", rendered.len());
+            assert!(rendered.contains(" added, "), "{name}");
         }
     }
 }

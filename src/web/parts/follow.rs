@@ -3,24 +3,24 @@
 
 use maud::{Markup, html};
 
-use crate::asked::Asked;
+use crate::query::PageQuery;
 
 /// Query field that requests only this many rows of a page's list.
 const ROWS: &str = "rows";
 
 /// How a list is updated.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct FollowedList {
     /// Address of the stream that announces changes.
     pub(crate) live: String,
     /// Address of a page with the rows of the list.
     pub(crate) page: String,
     /// Maximum rows, if only the latest are shown.
-    pub(crate) most: Option<usize>,
+    pub(crate) max: Option<usize>,
 }
 
 /// Returns a list with controls to follow it, if possible.
-pub(crate) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
+pub(crate) fn followed(by: Option<&FollowedList>, list: Markup) -> Markup {
     let Some(by) = by else { return rows(list) };
     html! {
         p.buttons.needs-script {
@@ -28,7 +28,7 @@ pub(crate) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
             span #following.muted role="status" { "Not following" }
             button #newer.quiet type="button" hidden { "Show what is new" }
         }
-        div #rows data-live=(by.live) data-rows=(by.page) data-most=[by.most] { (list) }
+        div #rows data-live=(by.live) data-rows=(by.page) data-most=[by.max] { (list) }
     }
 }
 
@@ -43,9 +43,9 @@ pub(crate) fn rows(list: Markup) -> Markup {
 }
 
 /// Returns how many rows the query requests, at most `most`. `None` if it requests the whole page.
-pub(crate) fn wanted(query: Option<&str>, most: usize) -> Option<usize> {
-    let rows = Asked::read(query, &[ROWS]).get(ROWS).parse::<usize>().ok()?;
-    Some(rows.clamp(1, most))
+pub(crate) fn requested(query: Option<&str>, max: usize) -> Option<usize> {
+    let rows = PageQuery::read(query, &[ROWS]).get(ROWS).parse::<usize>().ok()?;
+    Some(rows.clamp(1, max))
 }
 
 /// Marks the cell that identifies its row.
@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn rows_alone_are_as_many_as_a_page_has_at_most() {
         let queries = [None, Some("kind=x"), Some("rows=all"), Some("rows=0"), Some("kind=x&rows=7"), Some("rows=200")];
-        assert_eq!(queries.map(|query| wanted(query, 30)), [None, None, None, Some(1), Some(7), Some(30)]);
+        assert_eq!(queries.map(|query| requested(query, 30)), [None, None, None, Some(1), Some(7), Some(30)]);
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_source_is_told_by_its_class() {
+    fn each_part_of_a_source_is_reported_by_its_class() {
         assert_eq!(
             pieces("const a = 'x' + 1; // <b>"),
             [

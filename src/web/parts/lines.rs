@@ -10,42 +10,42 @@ use super::{
 };
 
 /// Maximum shown characters of a message, and of its fields.
-const MOST_CHARS: usize = 2_000;
+const MAX_CHARS: usize = 2_000;
 /// Maximum characters of all lines on a page. If there are more, long lines are cut shorter.
 const PAGE_CHARS: usize = 48 << 10;
 /// Maximum marks in a line.
-const MOST_MARKS: usize = 20;
+const MAX_MARKS: usize = 20;
 
 /// Shows lines with matches of `sought` marked. `call` returns the address of a call's own lines.
-pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
+pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, target: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
     let lines: Vec<_> = lines.collect();
-    let most = most_chars(&lines);
-    html! { ol.lines { @for entry in lines { (line(entry, sought, most, &call)) } } }
+    let max = max_chars(&lines);
+    html! { ol.lines { @for entry in lines { (line(entry, target, max, &call)) } } }
 }
 
 /// Returns whether a page with these lines has to cut them shorter than usual.
 pub(crate) fn are_cut(lines: &[&Value]) -> bool {
-    most_chars(lines) < MOST_CHARS
+    max_chars(lines) < MAX_CHARS
 }
 
 /// Returns the maximum characters of each message, and of its fields.
-fn most_chars(lines: &[&Value]) -> usize {
-    let shown = |text: &str| text.chars().take(MOST_CHARS).count();
-    let all: usize = lines.iter().map(|entry| shown(said(entry)) + besides(entry).map_or(0, |fields| shown(&fields))).sum();
-    if all <= PAGE_CHARS { MOST_CHARS } else { PAGE_CHARS / (2 * lines.len()) }
+fn max_chars(lines: &[&Value]) -> usize {
+    let shown = |text: &str| text.chars().take(MAX_CHARS).count();
+    let all: usize = lines.iter().map(|entry| shown(message(entry)) + has_extras(entry).map_or(0, |fields| shown(&fields))).sum();
+    if all <= PAGE_CHARS { MAX_CHARS } else { PAGE_CHARS / (2 * lines.len()) }
 }
 
-fn said(entry: &Value) -> &str {
+fn message(entry: &Value) -> &str {
     entry["message"].as_str().unwrap_or_default()
 }
 
-fn besides(entry: &Value) -> Option<String> {
+fn has_extras(entry: &Value) -> Option<String> {
     entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json)
 }
 
 /// Returns whether a line contains `sought`, ignoring ASCII case.
-pub(crate) fn says(entry: &Value, sought: &str) -> bool {
-    place(said(entry), sought).is_some() || place(&besides(entry).unwrap_or_default(), sought).is_some()
+pub(crate) fn level_class(entry: &Value, target: &str) -> bool {
+    place(message(entry), target).is_some() || place(&has_extras(entry).unwrap_or_default(), target).is_some()
 }
 
 fn json(fields: &serde_json::Map<String, Value>) -> String {
@@ -53,18 +53,18 @@ fn json(fields: &serde_json::Map<String, Value>) -> String {
 }
 
 /// Returns the position of the first match.
-fn place(text: &str, sought: &str) -> Option<usize> {
-    let (text, sought) = (text.as_bytes(), sought.as_bytes());
-    if sought.is_empty() {
+fn place(text: &str, target: &str) -> Option<usize> {
+    let (text, target) = (text.as_bytes(), target.as_bytes());
+    if target.is_empty() {
         return Some(0);
     }
-    text.windows(sought.len()).position(|window| window.eq_ignore_ascii_case(sought))
+    text.windows(target.len()).position(|window| window.eq_ignore_ascii_case(target))
 }
 
-fn line(entry: &Value, sought: &str, most: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
+fn line(entry: &Value, target: &str, max: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
     let level = entry["level"].as_str().unwrap_or_default();
     let call = entry["callId"].as_str();
-    let fields = besides(entry);
+    let fields = has_extras(entry);
     html! {
         li data-level=(level) data-at=(entry["at"].as_str().unwrap_or_default()) data-call=[call] {
             (moment(&entry["at"])) " " (state(level)) " "
@@ -73,28 +73,28 @@ fn line(entry: &Value, sought: &str, most: usize, address: &impl Fn(&str) -> Opt
                 " "
             }
             @if entry["owner"] == true { span.muted { "owner" } " " }
-            span.said { (marked(said(entry), sought, most)) }
+            span.said { (marked(message(entry), target, max)) }
             @if let Some(fields) = &fields {
-                " " details open[!sought.is_empty() && place(fields, sought).is_some()] { summary { "fields" } code { (marked(fields, sought, most)) } }
+                " " details open[!target.is_empty() && place(fields, target).is_some()] { summary { "fields" } code { (marked(fields, target, max)) } }
             }
         }
     }
 }
 
 /// Shows the beginning of a text with matches marked, and the number of omitted characters.
-fn marked(text: &str, sought: &str, most: usize) -> Markup {
-    let left = text.chars().count().saturating_sub(most);
-    let mut rest = &text[..text.char_indices().nth(most).map_or(text.len(), |(at, _)| at)];
+fn marked(text: &str, target: &str, max: usize) -> Markup {
+    let remaining = text.chars().count().saturating_sub(max);
+    let mut rest = &text[..text.char_indices().nth(max).map_or(text.len(), |(at, _)| at)];
     let mut marks = Vec::new();
-    while !sought.is_empty() && marks.len() < MOST_MARKS {
-        let Some(at) = place(rest, sought) else { break };
-        marks.push((&rest[..at], &rest[at..at + sought.len()]));
-        rest = &rest[at + sought.len()..];
+    while !target.is_empty() && marks.len() < MAX_MARKS {
+        let Some(at) = place(rest, target) else { break };
+        marks.push((&rest[..at], &rest[at..at + target.len()]));
+        rest = &rest[at + target.len()..];
     }
     html! {
         @for (before, found) in &marks { @if !before.is_empty() { (words(before)) } mark { (words(found)) } }
-        @if !rest.is_empty() || marks.is_empty() { (first(rest, most)) }
-        @if left > 0 { span.muted { " " (left) " more characters" } }
+        @if !rest.is_empty() || marks.is_empty() { (first(rest, max)) }
+        @if remaining > 0 { span.muted { " " (remaining) " more characters" } }
     }
 }
 
@@ -104,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    fn shown(entry: &Value, sought: &str) -> String {
-        lines([entry].into_iter(), sought, |call| Some(format!("/log?callId={call}"))).into_string()
+    fn shown(entry: &Value, target: &str) -> String {
+        lines([entry].into_iter(), target, |call| Some(format!("/log?callId={call}"))).into_string()
     }
 
     #[test]
@@ -113,21 +113,24 @@ mod tests {
         let entry = json!({
             "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_1", "owner": true,
         });
-        let told = shown(&entry, "");
-        assert!(told.contains("href=\"/log?callId=call_1\"") && told.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"), "{told}");
-        assert!(told.contains("{&quot;a&quot;:&quot;&lt;i&gt;&quot;}") && told.contains("owner"), "{told}");
+        let rendered = shown(&entry, "");
+        assert!(
+            rendered.contains("href=\"/log?callId=call_1\"") && rendered.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"),
+            "{rendered}"
+        );
+        assert!(rendered.contains("{&quot;a&quot;:&quot;&lt;i&gt;&quot;}") && rendered.contains("owner"), "{rendered}");
         let long = json!({ "at": "", "level": "info", "message": "x".repeat(5_000), "fields": {}, "callId": null });
-        let told = shown(&long, "");
-        assert!(told.contains("3000 more characters") && !told.contains("<details") && told.len() < 3_000, "{told}");
+        let rendered = shown(&long, "");
+        assert!(rendered.contains("3000 more characters") && !rendered.contains("<details") && rendered.len() < 3_000, "{rendered}");
     }
 
     #[test]
-    fn a_page_of_long_lines_stays_short_and_fewer_of_them_are_told_in_full() {
+    fn a_page_of_long_lines_stays_short_and_fewer_of_them_are_reported_in_full() {
         let long = json!({ "at": "", "level": "info", "message": "\"".repeat(2_000), "fields": { "a": "\"".repeat(900) } });
         let many: Vec<_> = (0..100).map(|_| &long).collect();
-        let told = lines(many.iter().copied(), "", |_| None).into_string();
-        assert!(are_cut(&many) && told.len() < 400 << 10, "{} bytes", told.len());
-        assert_eq!(told.matches(" more characters").count(), 200, "each says how much of it is not there");
+        let html = lines(many.iter().copied(), "", |_| None).into_string();
+        assert!(are_cut(&many) && html.len() < 400 << 10, "{} bytes", html.len());
+        assert_eq!(html.matches(" more characters").count(), 200, "each says how much of it is not there");
         assert!(!are_cut(&many[..10]));
         assert!(!lines(many[..10].iter().copied(), "", |_| None).into_string().contains(" more characters"));
     }
@@ -135,11 +138,11 @@ mod tests {
     #[test]
     fn what_is_sought_is_marked_where_it_stands() {
         let entry = json!({ "at": "", "level": "info", "message": "áb TimeOut <timeout>", "fields": { "why": "Timeout" } });
-        let told = shown(&entry, "timeout");
-        assert!(told.contains("<bdi>áb </bdi><mark><bdi>TimeOut</bdi></mark><bdi> &lt;</bdi><mark>"), "{told}");
-        assert!(told.contains("<details open>"), "{told}");
-        assert!(says(&entry, "WHY") && says(&entry, "") && says(&entry, "á") && !says(&entry, "Á"));
+        let rendered = shown(&entry, "timeout");
+        assert!(rendered.contains("<bdi>áb </bdi><mark><bdi>TimeOut</bdi></mark><bdi> &lt;</bdi><mark>"), "{rendered}");
+        assert!(rendered.contains("<details open>"), "{rendered}");
+        assert!(level_class(&entry, "WHY") && level_class(&entry, "") && level_class(&entry, "á") && !level_class(&entry, "Á"));
         let often = json!({ "at": "", "level": "info", "message": "a".repeat(2_000), "fields": {} });
-        assert_eq!(shown(&often, "a").matches("<mark>").count(), MOST_MARKS);
+        assert_eq!(shown(&often, "a").matches("<mark>").count(), MAX_MARKS);
     }
 }

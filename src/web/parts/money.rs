@@ -56,12 +56,12 @@ pub(crate) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
 
 /// Shows the price of a tool.
 pub(crate) fn price(tool: &Value, simulated: bool) -> Markup {
-    let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
-    let is_free = most.is_null() && fixed.as_f64() == Some(0.0);
+    let (max, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
+    let is_free = max.is_null() && fixed.as_f64() == Some(0.0);
     html! {
         span.money {
             @if is_free { "free" } @else {
-                @if most.is_null() { (usd(fixed)) } @else { "up to " (usd(most)) }
+                @if max.is_null() { (usd(fixed)) } @else { "up to " (usd(max)) }
                 (mark(simulated))
             }
         }
@@ -75,9 +75,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_told_to_the_last_digit() {
-        for (amount, told) in [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")] {
-            assert_eq!((usd(&amount), micros(in_micros(&amount))), (told.to_owned(), told.to_owned()));
+    fn amounts_are_reported_to_the_last_digit() {
+        for (amount, rendered) in
+            [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")]
+        {
+            assert_eq!((usd(&amount), micros(in_micros(&amount))), (rendered.to_owned(), rendered.to_owned()));
         }
     }
 
@@ -104,9 +106,9 @@ mod tests {
 
     #[test]
     fn a_price_says_whether_it_is_real_and_whether_it_is_the_most() {
-        let told = |tool: Value, simulated| price(&tool, simulated).into_string();
-        assert_eq!(told(json!({ "priceUsd": 0 }), true), "<span class=\"money\">free</span>");
-        assert_eq!(told(json!({ "priceUsd": 0.5 }), false), "<span class=\"money\">$0.5</span>");
-        assert!(told(json!({ "priceUsd": 0, "maxPriceUsd": 0.05 }), true).contains("up to $0.05 <span class=\"play\">simulated"));
+        let describe = |tool: Value, simulated| price(&tool, simulated).into_string();
+        assert_eq!(describe(json!({ "priceUsd": 0 }), true), "<span class=\"money\">free</span>");
+        assert_eq!(describe(json!({ "priceUsd": 0.5 }), false), "<span class=\"money\">$0.5</span>");
+        assert!(describe(json!({ "priceUsd": 0, "maxPriceUsd": 0.05 }), true).contains("up to $0.05 <span class=\"play\">simulated"));
     }
 }

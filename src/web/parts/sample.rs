@@ -1,14 +1,14 @@
 //! Sample inputs of a tool: the schema's own example, or a minimal input.
 
 use serde_json::{Map, Value, json};
-use tollhouse_base::{aside::length, unseen::marked};
+use tollhouse_base::{invisible_chars::marked, offload::length};
 
 /// Maximum depth of nested objects.
 const DEPTH: usize = 3;
 /// Maximum size of a shown sample, in bytes.
-const MOST_BYTES: usize = 1 << 10;
+const MAX_BYTES: usize = 1 << 10;
 /// Maximum fields of an object. A sample with more is not shown.
-const MOST_MEMBERS: usize = 64;
+const MAX_MEMBERS: usize = 64;
 
 /// Returns an input for a schema.
 pub(crate) fn input(schema: &Value) -> Value {
@@ -19,7 +19,7 @@ pub(crate) fn input(schema: &Value) -> Value {
 }
 
 fn is_short(value: &Value) -> bool {
-    length(value) <= MOST_BYTES && value.to_string().len() <= MOST_BYTES
+    length(value) <= MAX_BYTES && value.to_string().len() <= MAX_BYTES
 }
 
 /// Returns a value for a part of an input.
@@ -36,8 +36,9 @@ pub(crate) fn typed(schema: &Value) -> Value {
 /// Removes examples, constants and other texts from a schema.
 fn bare(schema: &Value, depth: usize) -> Value {
     let is_name = |name: &str| name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let kept = ["type", "format", "minItems", "minimum"].into_iter().filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())));
-    let mut bare: Map<_, _> = kept.collect();
+    let stored =
+        ["type", "format", "minItems", "minimum"].into_iter().filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())));
+    let mut bare: Map<_, _> = stored.collect();
     let required = schema["required"].as_array().into_iter().flatten().filter(|name| name.as_str().is_some_and(is_name));
     bare.insert("required".to_owned(), required.cloned().collect());
     if depth > 0 {
@@ -55,7 +56,7 @@ fn object(schema: &Value, depth: usize) -> Value {
     let all = || schema["properties"].as_object().into_iter().flatten();
     let first = || all().find(|(_, member)| member["type"] == "string").or_else(|| all().next());
     let names = if required.is_empty() { first().map(|(name, _)| name.as_str()).into_iter().collect() } else { required };
-    if names.len() > MOST_MEMBERS {
+    if names.len() > MAX_MEMBERS {
         return json!({});
     }
     let members: Map<_, _> = names.into_iter().map(|name| (name.to_owned(), value(&schema["properties"][name], depth))).collect();

@@ -17,13 +17,13 @@ const CHARS: usize = 400;
 const VALUE_CHARS: usize = 80;
 /// Approximate maximum size of a table, in bytes. A definition is repeated wherever it is
 /// referenced.
-const MOST_BYTES: usize = 20 << 10;
+const MAX_BYTES: usize = 20 << 10;
 /// Approximate size of a row, and of a constraint, without their texts.
 const ROW_BYTES: usize = 160;
 const BOUND_BYTES: usize = 40;
 
 /// Keywords that a table does not show.
-const UNTOLD: [&str; 12] = [
+const UNSHOWN: [&str; 12] = [
     "allOf",
     "anyOf",
     "oneOf",
@@ -43,17 +43,17 @@ struct Row {
     name: String,
     kind: String,
     required: bool,
-    bounds: Bounds,
+    bounds: MemberBounds,
     words: String,
 }
 
 /// The constraints of a field.
 #[derive(Debug, Default)]
-pub(super) struct Bounds(Vec<Bound>);
+pub(super) struct MemberBounds(Vec<BoundText>);
 
 /// A constraint in the host's words, or a value from the schema.
 #[derive(Debug)]
-enum Bound {
+enum BoundText {
     Said(String),
     Value(&'static str, String),
 }
@@ -61,11 +61,11 @@ enum Bound {
 impl Row {
     /// Returns the approximate size of its markup.
     fn bytes(&self) -> usize {
-        ROW_BYTES + [&self.name, &self.kind, &self.words].map(|words| text::told_bytes(words)).iter().sum::<usize>() + self.bounds.bytes()
+        ROW_BYTES + [&self.name, &self.kind, &self.words].map(|words| text::shown_bytes(words)).iter().sum::<usize>() + self.bounds.bytes()
     }
 }
 
-impl Bounds {
+impl MemberBounds {
     /// Returns the constraints of a schema.
     pub(super) fn of(schema: &Value) -> Self {
         Self(bounds(schema))
@@ -73,21 +73,21 @@ impl Bounds {
 
     /// Returns the approximate size of their markup.
     pub(super) fn bytes(&self) -> usize {
-        let of_bound = |bound: &Bound| {
-            let (Bound::Said(words) | Bound::Value(_, words)) = bound;
-            BOUND_BYTES + text::told_bytes(words)
+        let of_bound = |bound: &BoundText| {
+            let (BoundText::Said(words) | BoundText::Value(_, words)) = bound;
+            BOUND_BYTES + text::shown_bytes(words)
         };
         self.0.iter().map(of_bound).sum()
     }
 
-    pub(super) fn told(&self) -> Markup {
+    pub(super) fn render(&self) -> Markup {
         html! {
             @if !self.0.is_empty() {
                 p.bounds {
                     @for bound in &self.0 {
                         @match bound {
-                            Bound::Said(words) => span { (words) },
-                            Bound::Value(name, value) => span { (name) " " code { (text::first(value, VALUE_CHARS)) } },
+                            BoundText::Said(words) => span { (words) },
+                            BoundText::Value(name, value) => span { (name) " " code { (text::first(value, VALUE_CHARS)) } },
                         }
                     }
                 }
@@ -101,19 +101,19 @@ struct Reading<'a> {
     root: &'a Value,
     rows: Vec<Row>,
     /// Remaining bytes for rows.
-    left: usize,
+    remaining: usize,
     /// Number of fields beyond the last row.
     more: usize,
     /// Whether there are constraints that no row shows.
-    untold: bool,
+    unshown: bool,
 }
 
 /// Shows a schema as a table. `must` is the word for required fields, and `whole` the address of
 /// the full schema.
 pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
-    let mut reading = Reading { root: schema, rows: vec![], left: MOST_BYTES, more: 0, untold: false };
+    let mut reading = Reading { root: schema, rows: vec![], remaining: MAX_BYTES, more: 0, unshown: false };
     reading.members(schema, "", DEPTH);
-    let Reading { rows, more, untold, .. } = reading;
+    let Reading { rows, more, unshown: unreported, .. } = reading;
     let is_open = schema["additionalProperties"] != false;
     html! {
         @if rows.is_empty() {
@@ -122,67 +122,67 @@ pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Mark
             div.scroll role="group" aria-label=(name) tabindex="0" {
                 table.schema {
                     thead { tr { th scope="col" { "Name" } th scope="col" { "Type" } th scope="col" { "Bounds and meaning" } } }
-                    tbody { @for row in &rows { (told(row, must)) } }
+                    tbody { @for row in &rows { (render_row(row, must)) } }
                 }
             }
             p.note {
                 @if is_open { "Further members are allowed. " } @else { "No other members. " }
                 @if more > 0 { (more) " more are not shown here. " }
-                @if untold { "There are rules besides that no row tells. " }
-                @if more > 0 || untold { a href=(whole) { "The whole schema, as JSON" } }
+                @if unreported { "There are rules besides that no row tells. " }
+                @if more > 0 || unreported { a href=(whole) { "The whole schema, as JSON" } }
             }
         }
     }
 }
 
 /// Returns the schema itself, or the one in the same document that it references.
-pub(super) fn meant<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+pub(super) fn type_words<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
     // Only one step, so that a cycle of references ends.
     target.unwrap_or(schema)
 }
 
-fn told(row: &Row, must: &str) -> Markup {
+fn render_row(row: &Row, must: &str) -> Markup {
     html! {
         tr {
             th scope="row" { code { (text::words(&row.name)) } @if row.required { " " span.must { (must) } } }
             td.kind { (text::words(&row.kind)) }
             td {
                 @if !row.words.is_empty() { p { (text::line(&row.words)) } }
-                (row.bounds.told())
+                (row.bounds.render())
             }
         }
     }
 }
 
 impl<'a> Reading<'a> {
-    fn meant(&self, schema: &'a Value) -> &'a Value {
-        meant(self.root, schema)
+    fn type_of(&self, schema: &'a Value) -> &'a Value {
+        type_words(self.root, schema)
     }
 
     fn members(&mut self, schema: &'a Value, prefix: &str, depth: usize) {
-        self.untold |= UNTOLD.iter().any(|word| schema.get(word).is_some());
+        self.unshown |= UNSHOWN.iter().any(|word| schema.get(word).is_some());
         let required = |name: &str| schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name));
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
-            if self.rows.len() == ROWS || self.left == 0 {
+            if self.rows.len() == ROWS || self.remaining == 0 {
                 self.more += 1;
                 continue;
             }
-            let member = self.meant(member);
+            let member = self.type_of(member);
             let name = format!("{prefix}{}", name.chars().take(CHARS).collect::<String>());
-            self.untold |= UNTOLD.iter().any(|word| member.get(word).is_some());
+            self.unshown |= UNSHOWN.iter().any(|word| member.get(word).is_some());
             let row = Row {
-                kind: kind(member, self.meant(&member["items"])),
+                kind: kind(member, self.type_of(&member["items"])),
                 required: required(name.strip_prefix(prefix).unwrap_or(&name)),
-                bounds: Bounds::of(member),
+                bounds: MemberBounds::of(member),
                 words: member["description"].as_str().unwrap_or_default().chars().take(CHARS).collect(),
                 name: name.clone(),
             };
-            self.left = self.left.saturating_sub(row.bytes());
+            self.remaining = self.remaining.saturating_sub(row.bytes());
             self.rows.push(row);
-            let items = self.meant(&member["items"]);
+            let items = self.type_of(&member["items"]);
             match depth {
-                0 => self.untold |= member.get("properties").is_some() || items.get("properties").is_some(),
+                0 => self.unshown |= member.get("properties").is_some() || items.get("properties").is_some(),
                 _ if member.get("properties").is_some() => self.members(member, &format!("{name}."), depth - 1),
                 _ if items.get("properties").is_some() => self.members(items, &format!("{name}[]."), depth - 1),
                 _ => {}
@@ -205,37 +205,37 @@ fn kind(schema: &Value, items: &Value) -> String {
     (kind + &format).chars().take(CHARS).collect()
 }
 
-fn bounds(schema: &Value) -> Vec<Bound> {
+fn bounds(schema: &Value) -> Vec<BoundText> {
     let mut bounds = Vec::new();
-    for (least, most, unit) in
+    for (least, max, unit) in
         [("minLength", "maxLength", "characters"), ("minItems", "maxItems", "items"), ("minProperties", "maxProperties", "members")]
     {
-        bounds.extend(range(&schema[least], &schema[most], unit));
+        bounds.extend(range(&schema[least], &schema[max], unit));
     }
     bounds.extend(range(&schema["minimum"], &schema["maximum"], ""));
-    for (word, said) in [("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"), ("multipleOf", "a multiple of")] {
-        bounds.extend(schema[word].as_f64().map(|number| Bound::Said(format!("{said} {number}"))));
+    for (word, message) in [("exclusiveMinimum", "more than"), ("exclusiveMaximum", "less than"), ("multipleOf", "a multiple of")] {
+        bounds.extend(schema[word].as_f64().map(|number| BoundText::Said(format!("{message} {number}"))));
     }
     if let Some(values) = schema["enum"].as_array() {
-        bounds.extend(values.iter().take(VALUES).map(|value| Bound::Value("", bare(value))));
+        bounds.extend(values.iter().take(VALUES).map(|value| BoundText::Value("", bare(value))));
         if values.len() > VALUES {
-            bounds.push(Bound::Said(format!("and {} more", values.len() - VALUES)));
+            bounds.push(BoundText::Said(format!("and {} more", values.len() - VALUES)));
         }
     }
     for (word, name) in [("const", "always"), ("default", "default"), ("pattern", "matches")] {
-        bounds.extend(schema.get(word).map(|value| Bound::Value(name, bare(value))));
+        bounds.extend(schema.get(word).map(|value| BoundText::Value(name, bare(value))));
     }
     bounds
 }
 
-fn range(least: &Value, most: &Value, unit: &str) -> Option<Bound> {
-    let said = match (least.as_f64(), most.as_f64()) {
-        (Some(least), Some(most)) => format!("{least} to {most} {unit}"),
+fn range(least: &Value, max: &Value, unit: &str) -> Option<BoundText> {
+    let message = match (least.as_f64(), max.as_f64()) {
+        (Some(least), Some(max)) => format!("{least} to {max} {unit}"),
         (Some(least), None) => format!("at least {least} {unit}"),
-        (None, Some(most)) => format!("at most {most} {unit}"),
+        (None, Some(max)) => format!("at most {max} {unit}"),
         (None, None) => return None,
     };
-    Some(Bound::Said(said.trim_end().to_owned()))
+    Some(BoundText::Said(message.trim_end().to_owned()))
 }
 
 /// Returns a value without quotes, cut slightly above the shown length.
@@ -250,8 +250,8 @@ fn written(value: &Value) -> String {
     let mut room = &mut beginning[..];
     // Writing fails when the buffer is full.
     let _ = serde_json::to_writer(&mut room, value);
-    let left = room.len();
-    beginning.truncate(VALUE_CHARS * 4 - left);
+    let remaining = room.len();
+    beginning.truncate(VALUE_CHARS * 4 - remaining);
     String::from_utf8_lossy(&beginning).into_owned()
 }
 
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_told_member_by_member() {
+    fn a_schema_is_reported_member_by_member() {
         let schema = json!({
             "type": "object", "required": ["url"], "additionalProperties": false,
             "$defs": { "item": { "type": "object", "properties": { "n": { "type": "integer", "minimum": 1 } } } },
@@ -272,7 +272,7 @@ mod tests {
                 "mode": { "enum": ["a", 1], "default": "a" },
             },
         });
-        let told = table("Input", "required", &schema, "/whole").into_string();
+        let html = table("Input", "required", &schema, "/whole").into_string();
         for part in [
             "required",
             "at most 2048 characters",
@@ -284,25 +284,25 @@ mod tests {
             "default <code>",
             "No other members.",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(html.contains(part), "{part}: {html}");
         }
-        assert!(!told.contains("/whole"));
+        assert!(!html.contains("/whole"));
     }
 
     #[test]
     fn a_table_stays_short_whatever_its_schema_holds() {
         let odd = "\u{202e}a".repeat(200);
-        let told: Vec<_> = (0..24).map(|n| format!("{n}{odd}")).collect();
+        let listed: Vec<_> = (0..24).map(|n| format!("{n}{odd}")).collect();
         let names = || (0..60).map(|n| (format!("m{n}"), json!({ "$ref": "#/$defs/x" }))).collect::<serde_json::Map<_, _>>();
-        let long = json!({ "description": odd, "enum": told, "const": odd, "default": vec![1; 28_000] });
+        let long = json!({ "description": odd, "enum": listed, "const": odd, "default": vec![1; 28_000] });
         for x in [long, json!({ "enum": [1, 2, 3], "default": { "a": odd } }), json!({ "default": vec!["x".repeat(60_000)] })] {
             let table = table("Input", "required", &json!({ "$defs": { "x": x }, "properties": names() }), "/whole").into_string();
-            assert!(table.len() < 2 * MOST_BYTES, "{} bytes", table.len());
+            assert!(table.len() < 2 * MAX_BYTES, "{} bytes", table.len());
         }
     }
 
     #[test]
-    fn what_no_row_tells_is_said() {
+    fn what_no_row_reports_is_said() {
         let many = json!({ "properties": (0..100).map(|n| (format!("m{n}"), json!({}))).collect::<serde_json::Map<_, _>>() });
         assert!(table("Input", "required", &many, "/whole").into_string().contains("40 more are not shown here"));
         let choice = json!({ "properties": { "a": { "oneOf": [{}, {}] } } });

@@ -16,7 +16,7 @@ mod raw;
 mod view;
 
 pub(crate) use self::{
-    draft::{Draft, Problem},
+    draft::{FormDraft, Problem},
     fill::initial,
     layout::Form,
     raw::{minified, spread},

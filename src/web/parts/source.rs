@@ -5,19 +5,19 @@ use maud::{Markup, html};
 
 use super::{
     highlight::{Highlight, Piece},
-    text::{classed, told_bytes},
+    text::{classed, shown_bytes},
 };
 
 /// Maximum lines of a page.
-const MOST_LINES: usize = 500;
+const MAX_LINES: usize = 500;
 /// Approximate maximum size of a page, in bytes.
-const MOST_BYTES: usize = 96 << 10;
+const MAX_BYTES: usize = 96 << 10;
 /// Approximate size of a line without its text, in bytes.
 const LINE_BYTES: usize = 60;
 /// Approximate size of a highlighted token without its text, in bytes.
 const MARK_BYTES: usize = 24;
 /// Maximum shown characters of a line.
-const MOST_CHARS: usize = 1_000;
+const MAX_CHARS: usize = 1_000;
 
 /// A part of a source.
 pub(crate) struct Part<'a> {
@@ -32,7 +32,7 @@ pub(crate) struct Part<'a> {
 struct Line<'a> {
     pieces: Vec<Piece<'a>>,
     /// Number of omitted characters.
-    left: usize,
+    remaining: usize,
 }
 
 /// Returns the part of a source that begins at a line.
@@ -40,18 +40,18 @@ pub(crate) fn part(source: &str, from: usize) -> Part<'_> {
     let total = source.lines().count();
     let from = from.clamp(1, total.max(1));
     let highlight = Highlight::of(source);
-    let mut left = MOST_BYTES;
+    let mut remaining = MAX_BYTES;
     let fits = |(start, line): &(usize, &str)| {
-        let fits = left > 0;
-        let marks = highlight.marks(*start, start + line.len()).min(MOST_CHARS);
-        left = left.saturating_sub(LINE_BYTES + told_bytes(line).min(MOST_CHARS * 2) + marks * MARK_BYTES);
+        let fits = remaining > 0;
+        let marks = highlight.marks(*start, start + line.len()).min(MAX_CHARS);
+        remaining = remaining.saturating_sub(LINE_BYTES + shown_bytes(line).min(MAX_CHARS * 2) + marks * MARK_BYTES);
         fits
     };
     let line = |(start, line): (usize, &str)| {
-        let shown = line.char_indices().nth(MOST_CHARS).map_or(line.len(), |(at, _)| at);
-        Line { pieces: highlight.pieces(start, start + shown), left: line[shown..].chars().count() }
+        let shown = line.char_indices().nth(MAX_CHARS).map_or(line.len(), |(at, _)| at);
+        Line { pieces: highlight.pieces(start, start + shown), remaining: line[shown..].chars().count() }
     };
-    let lines = placed(source).skip(from - 1).take(MOST_LINES).take_while(fits).map(line).collect();
+    let lines = placed(source).skip(from - 1).take(MAX_LINES).take_while(fits).map(line).collect();
     Part { lines, from, total }
 }
 
@@ -79,12 +79,12 @@ impl Part<'_> {
             div.scroll role="group" aria-label=(name) tabindex="0" {
                 pre.source {
                     code {
-                        @for (place, line) in self.lines.iter().enumerate() {
-                            @let number = self.from + place;
+                        @for (position, line) in self.lines.iter().enumerate() {
+                            @let number = self.from + position;
                             span.line.found[is_marked(number)] id={ "L" (number) } {
                                 a href={ "#L" (number) } { (number) }
                                 (classed(line.pieces.iter().copied()))
-                                @if line.left > 0 { span.muted { "… " (line.left) " more characters" } }
+                                @if line.remaining > 0 { span.muted { "… " (line.remaining) " more characters" } }
                             }
                         }
                     }
@@ -109,21 +109,21 @@ mod tests {
 
     #[test]
     fn each_line_has_a_number_to_link_to() {
-        let told = shown("one\n<two>\n", 1);
-        assert!(told.contains("<span class=\"line\" id=\"L1\"><a href=\"#L1\">1</a><bdi>one</bdi></span>"), "{told}");
-        assert!(told.contains("<span class=\"line found\" id=\"L2\"><a href=\"#L2\">2</a><bdi>&lt;two&gt;</bdi></span>"), "{told}");
-        assert!(told.contains("Lines 1 to 2 of 2") && !told.contains("Next lines"), "{told}");
+        let rendered = shown("one\n<two>\n", 1);
+        assert!(rendered.contains("<span class=\"line\" id=\"L1\"><a href=\"#L1\">1</a><bdi>one</bdi></span>"), "{rendered}");
+        assert!(rendered.contains("<span class=\"line found\" id=\"L2\"><a href=\"#L2\">2</a><bdi>&lt;two&gt;</bdi></span>"), "{rendered}");
+        assert!(rendered.contains("Lines 1 to 2 of 2") && !rendered.contains("Next lines"), "{rendered}");
         assert!(shown("", 7).contains("of 0"));
-        let told = shown("let a;\r\n// b", 1);
-        assert!(told.contains("<bdi><span class=\"k\">let</span> a;</bdi></span><span class=\"line found\""), "{told}");
+        let rendered = shown("let a;\r\n// b", 1);
+        assert!(rendered.contains("<bdi><span class=\"k\">let</span> a;</bdi></span><span class=\"line found\""), "{rendered}");
     }
 
     #[test]
     fn a_long_source_comes_in_pages_whatever_it_holds() {
         let many: String = (1..=1_200).map(|n| format!("{n}\n")).collect();
-        let told = shown(&many, 501);
-        assert!(told.contains("id=\"L501\"") && !told.contains("id=\"L500\"") && !told.contains("id=\"L1001\""));
-        assert!(told.contains("/v?from=1001") && told.contains("Lines 501 to 1000 of 1200"), "{told}");
+        let rendered = shown(&many, 501);
+        assert!(rendered.contains("id=\"L501\"") && !rendered.contains("id=\"L500\"") && !rendered.contains("id=\"L1001\""));
+        assert!(rendered.contains("/v?from=1001") && rendered.contains("Lines 501 to 1000 of 1200"), "{rendered}");
         assert!(shown(&many, 9_999).contains("Lines 1200 to 1200"));
         let odd = "\u{202e}a".repeat(400);
         for hostile in [
@@ -135,8 +135,8 @@ mod tests {
             format!("{odd}\n").repeat(300),
             "\0\n".repeat(9_000),
         ] {
-            let told = shown(&hostile, 1);
-            assert!(told.len() < 4 * MOST_BYTES, "{} bytes", told.len());
+            let rendered = shown(&hostile, 1);
+            assert!(rendered.len() < 4 * MAX_BYTES, "{} bytes", rendered.len());
         }
         assert!(shown(&"x".repeat(1_500), 1).contains("500 more characters"));
     }

@@ -13,11 +13,11 @@ enum Tone {
 
 /// Shows a state of the API.
 pub(crate) fn state(word: &str) -> Markup {
-    told(word, &word.replace('_', " "))
+    badge(word, &word.replace('_', " "))
 }
 
 /// Shows a state in other words, with its sign and color.
-pub(crate) fn told(word: &str, words: &str) -> Markup {
+pub(crate) fn badge(word: &str, words: &str) -> Markup {
     let (tone, sign) = match word {
         "active" | "running" => (Tone::Good, "●"),
         "settled" | "passed" | "succeeded" | "paid" | "done" | "in force" => (Tone::Good, "✓"),

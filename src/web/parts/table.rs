@@ -35,8 +35,8 @@ pub(crate) fn table<const COLUMNS: usize>(
                 tbody {
                     @for row in rows {
                         tr {
-                            @for (place, (column, cell)) in columns.iter().zip(row).enumerate() {
-                                @if place == 0 { th scope="row" { (cell) } } @else { td class=[column.class()] data-label=(column.heading()) { (cell) } }
+                            @for (position, (column, cell)) in columns.iter().zip(row).enumerate() {
+                                @if position == 0 { th scope="row" { (cell) } } @else { td class=[column.class()] data-label=(column.heading()) { (cell) } }
                             }
                         }
                     }
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn every_cell_has_its_heading() {
         let cell = |text: &str| html! { (text) };
-        let told = table("Days", [Column::Words("Day"), Column::Number("Calls")], [[cell("one"), cell("1")]]).into_string();
-        assert!(told.contains("<th scope=\"col\">Day</th><th class=\"number\" scope=\"col\">Calls</th>"), "{told}");
-        assert!(told.contains("<th scope=\"row\">one</th><td class=\"number\" data-label=\"Calls\">1</td>"), "{told}");
-        assert!(told.contains("aria-label=\"Days\" tabindex=\"0\""), "who has only keys moves it too: {told}");
+        let markup = table("Days", [Column::Words("Day"), Column::Number("Calls")], [[cell("one"), cell("1")]]).into_string();
+        assert!(markup.contains("<th scope=\"col\">Day</th><th class=\"number\" scope=\"col\">Calls</th>"), "{markup}");
+        assert!(markup.contains("<th scope=\"row\">one</th><td class=\"number\" data-label=\"Calls\">1</td>"), "{markup}");
+        assert!(markup.contains("aria-label=\"Days\" tabindex=\"0\""), "who has only keys moves it too: {markup}");
     }
 }

@@ -1,7 +1,7 @@
 //! Tabs between the pages of a tool's owner.
 
 use maud::{Markup, html};
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
 use crate::visitor::{Visitor, segment};
 
@@ -36,7 +36,7 @@ pub(crate) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
     html! {
         nav.tabs aria-label="Tool" {
             @for (tab, below, name) in ALL { a href={ "/dashboard/tools/" (slug) (below) } aria-current=[current(tab)] { (name) } }
-            @if visitor.kind() == Some(Kind::Admin) {
+            @if visitor.kind() == Some(SessionKind::Admin) {
                 a href={ "/dashboard/admin/reviews/" (slug) } aria-current=[current(Tab::Review)] { "Review" }
             }
         }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use maud::{Markup, Render, html};
-use tollhouse_base::unseen::marked;
+use tollhouse_base::invisible_chars::marked;
 
 /// Number of odd characters of a text that are shown by name. Further runs become a single mark, so
 /// that no text grows to a multiple of its length.
@@ -12,13 +12,13 @@ const NAMED: usize = 8;
 
 /// Shows untrusted text with an isolated text direction. Empty text produces nothing.
 pub(crate) fn words(text: &str) -> Markup {
-    html! { @if !text.is_empty() { bdi { (Seen::new(text)) } } }
+    html! { @if !text.is_empty() { bdi { (VisibleText::new(text)) } } }
 }
 
 /// Shows the first characters of a text, with an ellipsis if there are more.
 pub(crate) fn first(text: &str, chars: usize) -> Markup {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    html! { @if !text.is_empty() { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } } }
+    html! { @if !text.is_empty() { bdi { (VisibleText::new(&text[..end])) @if end < text.len() { "…" } } } }
 }
 
 /// Shows the first words of a text on one line, with backticks as code and an ellipsis if there are
@@ -51,10 +51,10 @@ pub(crate) fn line(text: &str) -> Markup {
     let mut named = 0;
     html! {
         bdi {
-            @for (place, piece) in text.splitn(pairs * 2 + 1, '`').enumerate() {
-                @let seen = Seen { text: piece, named };
+            @for (position, piece) in text.splitn(pairs * 2 + 1, '`').enumerate() {
+                @let seen = VisibleText { text: piece, named };
                 @let () = named += seen.odd();
-                @if place % 2 == 1 { code { (seen) } } @else { (seen) }
+                @if position % 2 == 1 { code { (seen) } } @else { (seen) }
             }
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>
     html! {
         bdi {
             @for (class, piece) in pieces {
-                @let seen = Seen { text: piece, named };
+                @let seen = VisibleText { text: piece, named };
                 @let () = named += seen.odd();
                 @if let Some(class) = class { span class=(class) { (seen) } } @else { (seen) }
             }
@@ -84,13 +84,13 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 /// A text in which invisible characters, and those that change the direction, are shown by name.
-struct Seen<'a> {
+struct VisibleText<'a> {
     text: &'a str,
     /// Number of characters that were named before.
     named: usize,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> VisibleText<'a> {
     fn new(text: &'a str) -> Self {
         Self { text, named: 0 }
     }
@@ -100,7 +100,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Render for Seen<'_> {
+impl Render for VisibleText<'_> {
     fn render_to(&self, out: &mut String) {
         let (mut named, mut shown) = (self.named, String::new());
         for (char, unseen) in marked(self.text) {
@@ -122,8 +122,8 @@ impl Render for Seen<'_> {
 }
 
 /// Returns the approximate size of a text as markup.
-pub(crate) fn told_bytes(text: &str) -> usize {
-    text.len() + Seen::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
+pub(crate) fn shown_bytes(text: &str) -> usize {
+    text.len() + VisibleText::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
 }
 
 /// Returns the name of a character.
@@ -135,8 +135,8 @@ fn name(char: char) -> String {
 pub(crate) fn grouped(amount: u64) -> String {
     let digits = amount.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (position, digit) in digits.char_indices() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn what_was_not_said_is_nothing_at_all() {
-        for told in [words(""), first("", 3), line(""), summary("", 3), paragraphs("")] {
-            assert_eq!(told.into_string(), "");
+        for rendered in [words(""), first("", 3), line(""), summary("", 3), paragraphs("")] {
+            assert_eq!(rendered.into_string(), "");
         }
     }
 
@@ -165,13 +165,13 @@ mod tests {
 
     #[test]
     fn a_text_becomes_hardly_longer_whatever_it_holds() {
-        let told = words(&"\u{202e}".repeat(1_000)).into_string();
-        assert!(told.ends_with("</span>\u{fffd}</bdi>"), "{told}");
+        let html = words(&"\u{202e}".repeat(1_000)).into_string();
+        assert!(html.ends_with("</span>\u{fffd}</bdi>"), "{html}");
         for hostile in ["\u{202e}", "a\u{202e}", "`\u{202e}`", "\0\0b"] {
             let text = hostile.repeat(2_000);
-            let told = line(&text).into_string();
-            assert_eq!(told.matches("<span").count(), NAMED);
-            assert!(told.len() < text.len() * 6 + 500, "{hostile:?} becomes {} of {}", told.len(), text.len());
+            let html = line(&text).into_string();
+            assert_eq!(html.matches("<span").count(), NAMED);
+            assert!(html.len() < text.len() * 6 + 500, "{hostile:?} becomes {} of {}", html.len(), text.len());
         }
     }
 
@@ -184,10 +184,10 @@ mod tests {
 
     #[test]
     fn pieces_with_a_class_are_one_text() {
-        let told = classed([(Some("k"), "if"), (None, " <b>"), (Some("s"), "\u{202e}")]).into_string();
-        assert_eq!(told, "<bdi><span class=\"k\">if</span> &lt;b&gt;<span class=\"s\"><span class=\"odd\">U+202E</span></span></bdi>");
-        let told = classed((0..1_000).map(|_| (Some("s"), "\u{202e}"))).into_string();
-        assert_eq!(told.matches("odd").count(), NAMED);
+        let html = classed([(Some("k"), "if"), (None, " <b>"), (Some("s"), "\u{202e}")]).into_string();
+        assert_eq!(html, "<bdi><span class=\"k\">if</span> &lt;b&gt;<span class=\"s\"><span class=\"odd\">U+202E</span></span></bdi>");
+        let html = classed((0..1_000).map(|_| (Some("s"), "\u{202e}"))).into_string();
+        assert_eq!(html.matches("odd").count(), NAMED);
     }
 
     #[test]
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn digits_stand_in_threes() {
-        for (amount, told) in [(0, "0"), (999, "999"), (1_000, "1,000"), (67_108_864, "67,108,864")] {
-            assert_eq!(grouped(amount), told);
+        for (amount, rendered) in [(0, "0"), (999, "999"), (1_000, "1,000"), (67_108_864, "67,108,864")] {
+            assert_eq!(grouped(amount), rendered);
         }
     }
 }

@@ -32,14 +32,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_told_in_words() {
-        let told: Vec<_> = [1, 59, 99, 100, 121, 5_999, 6_000, 7_201].into_iter().map(span).collect();
-        assert_eq!(told, ["1 second", "59 seconds", "99 seconds", "2 minutes", "3 minutes", "100 minutes", "2 hours", "3 hours"]);
+    fn a_wait_is_reported_in_words() {
+        let listed: Vec<_> = [1, 59, 99, 100, 121, 5_999, 6_000, 7_201].into_iter().map(span).collect();
+        assert_eq!(listed, ["1 second", "59 seconds", "99 seconds", "2 minutes", "3 minutes", "100 minutes", "2 hours", "3 hours"]);
     }
 
     #[test]
-    fn a_moment_is_told_in_utc() {
-        let told = moment(&json!("2026-11-21T09:58:03.120Z")).into_string();
-        assert_eq!(told, "<time datetime=\"2026-11-21T09:58:03.120Z\">2026-11-21 09:58:03 UTC</time>");
+    fn a_moment_is_reported_in_utc() {
+        let html = moment(&json!("2026-11-21T09:58:03.120Z")).into_string();
+        assert_eq!(html, "<time datetime=\"2026-11-21T09:58:03.120Z\">2026-11-21 09:58:03 UTC</time>");
     }
 }

@@ -50,11 +50,11 @@ pub fn check(target: &str, holds: fn(&[u8])) {
     }
     let mut mutations = Mutations::new(target, seeds.into_iter().map(|(_, bytes)| bytes).collect(), MAX_BYTES);
     let until = Instant::now() + MOMENT;
-    for place in 0..MUTATIONS {
+    for position in 0..MUTATIONS {
         if Instant::now() > until {
             break;
         }
-        ask(holds, &mutations.next(), &format!("mutation {place} of `{target}`"));
+        ask(holds, &mutations.next(), &format!("mutation {position} of `{target}`"));
     }
 }
 

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mutations_are_the_same_ones_every_time_within_their_length_and_differ_from_one_another() {
+    fn mutations_are_deterministic_bounded_and_distinct() {
         let all = || {
             let mut mutations = Mutations::new("one", vec![b"{\"a\":1}".to_vec(), vec![]], 64);
             (0..500).map(|_| mutations.next()).collect::<Vec<_>>()

@@ -19,7 +19,7 @@ async fn copied(server: &Postgres) {
 }
 
 /// Checks that a host has all payments.
-async fn has_all(scene: &Scene, host: &Host, paid: &[Paid]) {
+async fn has_all(fixture: &Scene, host: &Host, paid: &[Paid]) {
     let mut spent = [0; PAYERS];
     for one in paid {
         spent[one.payer] += PRICE;
@@ -27,11 +27,11 @@ async fn has_all(scene: &Scene, host: &Host, paid: &[Paid]) {
         assert_eq!((&again.body[..], again.receipt_id()), (&one.body[..], one.receipt.clone()));
         assert_eq!(host.receipt(&one.receipt).await["receiptId"], one.receipt);
     }
-    for (payer, spent) in scene.payers.iter().zip(spent) {
+    for (payer, spent) in fixture.payers.iter().zip(spent) {
         assert_eq!(host.balance(&payer.address).await, FUNDS - spent);
     }
     let all = paid.len() as u64;
-    let revenue = host.as_builder(&scene.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+    let revenue = host.as_builder(&fixture.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
     let totals = &revenue["totals"];
     assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
     let ledger = host.manage(Method::GET, "/ai/admin/ledger?limit=100", &Value::Null).await.is(200).json();
@@ -45,26 +45,26 @@ async fn backend(host: &Host) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let how = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
-    let mut scene = Scene::start(how).await;
+    let mut fixture = Scene::start(how).await;
     for n in 0..20 {
         let keep = json!({ "n": format!("keep {n}"), "keep": format!("keep {n}") });
-        scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &keep).await.is(200);
+        fixture.host.as_builder(&fixture.owner, Method::POST, "/tools/pay", &keep).await.is(200);
     }
     let server = Postgres::start();
-    let (data, url) = (scene.data(), server.url());
-    let (said, paid) = scene
+    let (data, url) = (fixture.data(), server.url());
+    let (answer, paid) = fixture
         .sells(async {
-            scene.sells_more(10).await;
-            let said = migrate(&data, &url).await.unwrap();
-            scene.sells_more(10).await;
-            said
+            fixture.sells_more(10).await;
+            let answer = migrate(&data, &url).await.unwrap();
+            fixture.sells_more(10).await;
+            answer
         })
         .await;
-    println!("{}\n{} payments, none refused", said.trim(), paid.len());
-    let pause = said.split("the pause was ").nth(1).and_then(|rest| rest.split(" ms").next()).expect("the pause is told");
-    assert!(pause.parse::<u64>().unwrap() < 1_000, "{said}");
-    assert_eq!(backend(&scene.host).await, "postgres");
-    has_all(&scene, &scene.host, &paid).await;
+    println!("{}\n{} payments, none refused", answer.trim(), paid.len());
+    let pause = answer.split("the pause was ").nth(1).and_then(|rest| rest.split(" ms").next()).expect("the pause is told");
+    assert!(pause.parse::<u64>().unwrap() < 1_000, "{answer}");
+    assert_eq!(backend(&fixture.host).await, "postgres");
+    has_all(&fixture, &fixture.host, &paid).await;
     let again = migrate(&data, &url).await.unwrap_err();
     assert!(again.contains("has moved"), "{again}");
 
@@ -74,50 +74,50 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     assert!(taken.contains("serves it alone until it has started again"), "{taken}");
 
     // The folder records where the rows are now.
-    let gone = scene.host.fails_to_restart().await;
-    assert!(gone.contains(&format!("went to {url}")) && gone.contains("tollhouse store stay"), "{gone}");
+    let removed = fixture.host.fails_to_restart().await;
+    assert!(removed.contains(&format!("went to {url}")) && removed.contains("tollhouse store stay"), "{removed}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
     assert!(checked.contains(&format!("went to {url}")), "what is here is of the moment before: {checked}");
     let to = tempfile::tempdir().unwrap();
-    let kept = super::back_up(&data, to.path()).await.unwrap_err();
-    assert!(kept.contains(&format!("went to {url}")), "a backup would be of the moment before: {kept}");
+    let stored = super::back_up(&data, to.path()).await.unwrap_err();
+    assert!(stored.contains(&format!("went to {url}")), "a backup would be of the moment before: {stored}");
     let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
     run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
-    scene.host.set("TOLLHOUSE_STORE", &url);
-    scene.host.restart().await;
-    has_all(&scene, &scene.host, &paid).await;
-    let beside = scene.host.beside().await;
-    let payment = scene.payers[0].pay(&scene.challenge);
-    beside.call_paid("pay", &json!({ "n": "beside" }), &payment).await.is(200);
-    drop(beside);
-    scene.host.kill9();
+    fixture.host.set("TOLLHOUSE_STORE", &url);
+    fixture.host.restart().await;
+    has_all(&fixture, &fixture.host, &paid).await;
+    let alongside = fixture.host.second().await;
+    let payment = fixture.payers[0].pay(&fixture.challenge);
+    alongside.call_paid("pay", &json!({ "n": "beside" }), &payment).await.is(200);
+    drop(alongside);
+    fixture.host.kill9();
     let stays = run(&["store", "stay", "--data", data.to_str().unwrap()], &[]).await.unwrap();
     assert!(stays.contains("as they were when they went"), "{stays}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
-    let mut scene = with_much().await;
+async fn a_move_that_is_cut_off_changes_nothing_and_begins_again() {
+    let mut fixture = with_much().await;
     let mut server = Postgres::start();
-    let (data, url) = (scene.data(), server.url());
+    let (data, url) = (fixture.data(), server.url());
     // The database delays rows that are copied late, so that the test can interfere in the middle.
     let none = tempfile::tempdir().unwrap();
     let to = none.path().join("to");
     let args = ["backup", "--to", to.to_str().unwrap(), "--data", none.path().to_str().unwrap()];
     run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
     server.sql(SLOW).await;
-    let payment = scene.payers[0].pay(&scene.challenge);
+    let payment = fixture.payers[0].pay(&fixture.challenge);
     let moving = tokio::spawn({
         let (data, url) = (data.clone(), url.clone());
         async move { migrate(&data, &url).await }
     });
     copied(&server).await;
     // The host is killed in the middle.
-    scene.host.kill9();
+    fixture.host.kill9();
     println!("{:?}", moving.await.unwrap());
-    scene.host.restart().await;
-    assert_eq!(backend(&scene.host).await, "sled");
-    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+    fixture.host.restart().await;
+    assert_eq!(backend(&fixture.host).await, "sled");
+    fixture.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
 
     // The database is killed in the middle.
     server.sql("DELETE FROM tollhouse_row WHERE space = 10").await;
@@ -128,7 +128,7 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     copied(&server).await;
     server.kill9();
     println!("{:?}", moving.await.unwrap());
-    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+    fixture.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
     server.run();
     server.sql("DROP TRIGGER slow ON tollhouse_row").await;
     // The database has only a part of the rows. A backup and a check of it must fail.
@@ -138,10 +138,10 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
         assert!(part.contains("serves it alone"), "{part}");
     }
 
-    let said = migrate(&data, &url).await.unwrap();
-    println!("{}", said.trim());
-    assert_eq!(backend(&scene.host).await, "postgres");
-    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+    let answer = migrate(&data, &url).await.unwrap();
+    println!("{}", answer.trim());
+    assert_eq!(backend(&fixture.host).await, "postgres");
+    fixture.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
 
     // The rows of another host must not be replaced.
     let other = Scene::start(how()).await;

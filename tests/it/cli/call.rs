@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::harness::Shell;
 use crate::harness::{Host, eventually, js};
-use seller::Losing;
+use seller::LossyProxy;
 
 const PLAN: &str = "export default ({ input }) => ({ summary: `7 steps in 2 h: ${input.goal}.` });";
 const SLOW: &str = "export default async ({ input }, ctx) => {
@@ -35,7 +35,7 @@ async fn funded(shell: &Shell) {
 }
 
 /// Returns the balance of the key, in micro-dollars.
-async fn left(shell: &Shell) -> u64 {
+async fn remaining(shell: &Shell) -> u64 {
     crate::harness::micros(&shell.json(&["key", "balance"]).await["balanceUsd"])
 }
 
@@ -47,7 +47,7 @@ fn written(shell: &Shell) -> Vec<String> {
 }
 
 /// Returns the payment id in an output.
-fn told(text: &str) -> String {
+fn printed(text: &str) -> String {
     let at = text.find("pmt_").unwrap_or_else(|| panic!("no payment: {text}"));
     text[at..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').collect()
 }
@@ -58,24 +58,24 @@ async fn a_call_says_what_it_would_pay_and_what_it_paid() {
     host.publish(&js("big-model", 0.25, "export default () => 1;")).await;
     let call = ["call", "creator-plan", "--json", r#"{"goal":"publish a launch video"}"#];
     let dry = "creator-plan  $0.003 USDC on eip155:84532 (simulated) to 0x…   limit $0.10 a call, $5.00 left today.  nothing was sent";
-    shell.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).said(dry);
-    assert_eq!((left(&shell).await, written(&shell).len()), (1_000_000, 0));
+    shell.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).stderr_text(dry);
+    assert_eq!((remaining(&shell).await, written(&shell).len()), (1_000_000, 0));
     let owner = Shell::admin(&host);
-    owner.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).said(&dry.replace("plan  $", "plan ……  $"));
+    owner.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).stderr_text(&dry.replace("plan  $", "plan ……  $"));
 
-    let ran = shell.run(&call).await.is(0).said(r#"{"summary":"7 steps in 2 h: publish a launch video."}"#);
+    let ran = shell.run(&call).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: publish a launch video."}"#);
     let ran = ran.warned("paid $0.003 (simulated)  rcpt_…  pmt_…  … s");
-    assert_eq!(left(&shell).await, 997_000);
-    assert_eq!(host.payment(&told(&ran.stderr)).await.unwrap()["state"], "settled");
-    assert_eq!(written(&shell), [told(&ran.stderr)]);
-    let file = shell.home().join(format!("state/tollhouse/payments/{}.jsonl", told(&ran.stderr)));
+    assert_eq!(remaining(&shell).await, 997_000);
+    assert_eq!(host.payment(&printed(&ran.stderr)).await.unwrap()["state"], "settled");
+    assert_eq!(written(&shell), [printed(&ran.stderr)]);
+    let file = shell.home().join(format!("state/tollhouse/payments/{}.jsonl", printed(&ran.stderr)));
     assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
 
     let file = shell.file("in.json", "{}");
     let over = "error: big-model costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed";
-    shell.run(&["call", "big-model", "--json", &format!("@{file}")]).await.is(4).said("").warned(over);
+    shell.run(&["call", "big-model", "--json", &format!("@{file}")]).await.is(4).stderr_text("").warned(over);
     assert_eq!(written(&shell).len(), 1, "nothing was signed");
-    shell.given("{}", &["call", "big-model", "--json", "-", "--max-usd", "0.25"]).await.is(0).said("1");
+    shell.given("{}", &["call", "big-model", "--json", "-", "--max-usd", "0.25"]).await.is(0).stderr_text("1");
     let dry = shell.run(&["call", "creator-plan", "--dry-run"]).await.is(0);
     assert!(dry.stdout.contains("$4.747 left today"), "{dry:?}");
 }
@@ -89,13 +89,13 @@ async fn an_input_that_is_none_and_a_tool_that_fails_are_not_paid_for() {
     shell.given("", &["call", "creator-plan", "--json", "-"]).await.is(2);
     shell.run(&["call"]).await.is(2);
     shell.run(&["call", "nobody-has-this"]).await.is(1);
-    let ran = shell.run(&["call", "broken"]).await.is(1).said("");
+    let ran = shell.run(&["call", "broken"]).await.is(1).stderr_text("");
     assert!(
         ran.stderr.contains("nothing was charged") && ran.stderr.contains("handler_failed") && !ran.stderr.contains('\u{1b}'),
         "{ran:?}"
     );
-    shell.run(&["call", "free"]).await.is(0).said(r#"{"a":1}"#).warned("free  rcpt_…  … s");
-    assert_eq!(left(&shell).await, 1_000_000);
+    shell.run(&["call", "free"]).await.is(0).stderr_text(r#"{"a":1}"#).warned("free  rcpt_…  … s");
+    assert_eq!(remaining(&shell).await, 1_000_000);
     // A refunded amount does not count.
     let dry = shell.run(&["call", "creator-plan", "--dry-run"]).await.is(0);
     assert!(dry.stdout.contains("$5.00 left today"), "{dry:?}");
@@ -120,21 +120,21 @@ async fn bytes_of_any_type_come_as_the_tool_sent_them() {
 }
 
 #[tokio::test]
-async fn what_is_told_on_the_way_stands_beside_the_answer() {
+async fn what_is_reported_on_the_way_stands_beside_the_answer() {
     let (_host, shell) = at_a_shop().await;
-    let ran = shell.run(&["call", "slow", "--json", r#"{"ms":50}"#, "--stream"]).await.is(0).said(r#"{"n":1.5}"#);
+    let ran = shell.run(&["call", "slow", "--json", r#"{"ms":50}"#, "--stream"]).await.is(0).stderr_text(r#"{"n":1.5}"#);
     ran.warned("  … s   50 %  begun\n…\npaid $0.003 (simulated)  rcpt_…  pmt_…  … s");
 }
 
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     let (host, shell) = at_a_shop().await;
-    let losing = Losing::before(&host.url).await;
+    let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_URL", &losing.url);
     losing.lose(true);
     let call = ["call", "creator-plan", "--json", r#"{"goal":"b"}"#];
-    let ran = shell.run(&call).await.is(6).said("");
-    let id = told(&ran.stderr);
+    let ran = shell.run(&call).await.is(6).stderr_text("");
+    let id = printed(&ran.stderr);
     let ran = ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; the host says that it was charged, once.\n\
          ask again with the same payment: tollhouse call --resume {id}"
@@ -142,16 +142,16 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
     assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
     // Meanwhile the same request is not paid a second time.
-    let again = shell.run(&call).await.is(6).said("");
+    let again = shell.run(&call).await.is(6).stderr_text("");
     assert!(again.stderr.contains(&format!("--resume {id}")) && losing.paid().len() == 4, "{again:?}");
     losing.lose(false);
-    let ran = shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
+    let ran = shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: b."}"#);
     assert!(ran.stderr.contains(&id) && ran.stderr.starts_with("paid $0.003 (simulated)  rcpt_"), "{ran:?}");
-    assert_eq!(left(&shell).await, 997_000);
+    assert_eq!(remaining(&shell).await, 997_000);
     // The answer can be fetched again, and the same request can be paid again.
-    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
+    shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: b."}"#);
     shell.run(&call).await.is(0);
-    assert_eq!(left(&shell).await, 994_000);
+    assert_eq!(remaining(&shell).await, 994_000);
     shell.run(&["call", "--resume", &id.replace("pmt_", "pmt_0")]).await.is(2);
     shell.run(&["call", "--resume", "pmt_00000000000000000000000000000000"]).await.is(1);
 }
@@ -159,22 +159,22 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
 #[tokio::test]
 async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     let (host, shell) = at_a_shop().await;
-    let losing = Losing::before(&host.url).await;
+    let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_URL", &losing.url);
     losing.lose_all(true);
-    let ran = shell.run(&["call", "creator-plan"]).await.is(6).said("");
-    let id = told(&ran.stderr);
+    let ran = shell.run(&["call", "creator-plan"]).await.is(6).stderr_text("");
+    let id = printed(&ran.stderr);
     ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; it was charged at most once.\n\
          ask again with the same payment: tollhouse call --resume {id}"
     ));
     losing.lose_all(false);
     shell.run(&["call", "--resume", &id]).await.is(0);
-    assert_eq!(left(&shell).await, 997_000);
+    assert_eq!(remaining(&shell).await, 997_000);
 }
 
 /// Starts a call of `slow`, and waits until the host has its payment. Returns the payment id.
-async fn under_way(host: &Host, shell: &Shell, input: &str) -> (tokio::process::Child, String) {
+async fn in_flight(host: &Host, shell: &Shell, input: &str) -> (tokio::process::Child, String) {
     let child = shell.command(&["call", "slow", "--json", input]).spawn().unwrap();
     let id = eventually("the payment arrives", Duration::from_secs(20), async || {
         let id = written(shell).pop()?;
@@ -186,7 +186,7 @@ async fn under_way(host: &Host, shell: &Shell, input: &str) -> (tokio::process::
 
 /// Does the same, and kills the command.
 async fn cut_off(host: &Host, shell: &Shell) -> String {
-    let (mut child, id) = under_way(host, shell, r#"{"ms":1500}"#).await;
+    let (mut child, id) = in_flight(host, shell, r#"{"ms":1500}"#).await;
     child.kill().await.unwrap();
     id
 }
@@ -196,17 +196,17 @@ async fn cut_off(host: &Host, shell: &Shell) -> String {
 async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let (host, shell) = at_a_shop().await;
     let input = r#"{"ms":6000}"#;
-    let (child, id) = under_way(&host, &shell, input).await;
+    let (child, id) = in_flight(&host, &shell, input).await;
     let again = ["call", "slow", "--json", input];
-    shell.run(&again).await.is(1).said("").warned(&format!(
+    shell.run(&again).await.is(1).stderr_text("").warned(&format!(
         "error: another process is paying for the same request, by {id}.  nothing was signed\n\
          hint: once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"
     ));
     let besides = [&again[..], &["--again"]].concat();
     let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&besides));
     assert_eq!(first.unwrap().stdout, besides.is(0).stdout.as_bytes());
-    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
-    assert_eq!(left(&shell).await, 994_000);
+    shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"n":1.5}"#);
+    assert_eq!(remaining(&shell).await, 994_000);
 }
 
 #[tokio::test]
@@ -215,11 +215,11 @@ async fn of_many_who_ask_for_the_same_at_once_one_pays() {
     let call = ["call", "slow", "--json", r#"{"ms":6000}"#];
     let (one, two, three) = tokio::join!(shell.run(&call), shell.run(&call), shell.run(&call));
     let (paid, refused): (Vec<_>, Vec<_>) = [one, two, three].into_iter().partition(|ran| ran.status == 0);
-    assert_eq!((paid.len(), written(&shell)), (1, vec![told(&paid[0].stderr)]), "{refused:?}");
+    assert_eq!((paid.len(), written(&shell)), (1, vec![printed(&paid[0].stderr)]), "{refused:?}");
     for ran in refused {
-        assert_eq!(told(&ran.is(1).said("").stderr), told(&paid[0].stderr));
+        assert_eq!(printed(&ran.is(1).stderr_text("").stderr), printed(&paid[0].stderr));
     }
-    assert_eq!(left(&shell).await, 997_000);
+    assert_eq!(remaining(&shell).await, 997_000);
 }
 
 /// A payment that is in the budget but not recorded yet was not sent. The command must not claim
@@ -227,11 +227,11 @@ async fn of_many_who_ask_for_the_same_at_once_one_pays() {
 #[tokio::test]
 async fn what_another_process_is_about_to_write_down_is_waited_for() {
     let (host, shell) = at_a_shop().await;
-    let losing = Losing::before(&host.url).await;
+    let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_URL", &losing.url);
     losing.lose(true);
     let call = ["call", "creator-plan"];
-    let id = told(&shell.run(&call).await.is(6).stderr);
+    let id = printed(&shell.run(&call).await.is(6).stderr);
     losing.lose(false);
     let folder = shell.home().join("state/tollhouse/payments");
     let book = fs::read_to_string(folder.join("spent.json")).unwrap();
@@ -243,7 +243,7 @@ async fn what_another_process_is_about_to_write_down_is_waited_for() {
     // Simulate another process that just added its payment to the budget.
     let other = format!("pmt_{}", "0".repeat(32));
     put(&book.replace(&id, &other));
-    let ran = shell.run(&call).await.is(1).said("");
+    let ran = shell.run(&call).await.is(1).stderr_text("");
     assert!(ran.stderr.contains(&format!("another process is paying for the same request, by {other}")), "{ran:?}");
     // The other process cannot record it, and removes it again.
     let mut without: Value = serde_json::from_str(&book).unwrap();
@@ -261,10 +261,10 @@ async fn a_payment_outlives_the_process_that_sent_it() {
     let (host, shell) = at_a_shop().await;
     let id = cut_off(&host, &shell).await;
     // Repeating the command does not pay twice.
-    let ran = shell.run(&["call", "slow", "--json", r#"{"ms": 1500}"#]).await.is(6).said("");
-    assert_eq!(told(&ran.stderr), id);
-    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
-    assert_eq!(left(&shell).await, 997_000);
+    let ran = shell.run(&["call", "slow", "--json", r#"{"ms": 1500}"#]).await.is(6).stderr_text("");
+    assert_eq!(printed(&ran.stderr), id);
+    shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"n":1.5}"#);
+    assert_eq!(remaining(&shell).await, 997_000);
 }
 
 /// A payment that was sent may have been accepted. That the host is now unreachable does not change
@@ -274,16 +274,16 @@ async fn a_payment_that_was_sent_stays_open_while_nobody_is_there() {
     let (mut host, shell) = at_a_shop().await;
     let id = cut_off(&host, &shell).await;
     host.kill9();
-    let ran = shell.run(&["call", "--resume", &id]).await.is(6).said("");
+    let ran = shell.run(&["call", "--resume", &id]).await.is(6).stderr_text("");
     assert!(ran.stderr.contains("nobody is there now") && ran.stderr.contains(&format!("--resume {id}")), "{ran:?}");
     // The payment is not forgotten. It counts as open, and can be sent again.
     let book = fs::read_to_string(shell.home().join("state/tollhouse/payments/spent.json")).unwrap();
     assert!(book.contains(&id), "{book}");
-    assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).stderr), id);
+    assert_eq!(printed(&shell.run(&["call", "--resume", &id]).await.is(6).stderr), id);
 }
 
 #[tokio::test]
-async fn a_key_whose_file_has_no_name_in_utf8_is_made_and_told() {
+async fn a_key_whose_file_has_no_name_in_utf8_is_made_and_reported() {
     use std::os::unix::ffi::OsStringExt as _;
     let shell = Shell::new();
     let file = shell.home().join(std::ffi::OsString::from_vec(b"\xff.key".to_vec()));
@@ -297,7 +297,7 @@ async fn a_key_whose_file_has_no_name_in_utf8_is_made_and_told() {
 async fn a_host_that_is_not_there_is_paid_nothing() {
     let (mut host, shell) = at_a_shop().await;
     host.kill9();
-    let ran = shell.run(&["call", "creator-plan"]).await.is(5).said("");
+    let ran = shell.run(&["call", "creator-plan"]).await.is(5).stderr_text("");
     assert!(ran.stderr.contains("does not answer") && written(&shell).is_empty(), "{ran:?}");
 }
 
@@ -323,31 +323,31 @@ async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
     ended.sort_unstable();
     assert_eq!(ended, [0, 4], "{one:?} {two:?}");
     let refused = if one.status == 4 { one } else { two };
-    refused.said("").warned("error: slow costs $0.003, and $0.002 is left of today's $0.005 (daily_usd).  nothing was signed");
-    assert_eq!(left(&shell).await, 997_000);
+    refused.stderr_text("").warned("error: slow costs $0.003, and $0.002 is left of today's $0.005 (daily_usd).  nothing was signed");
+    assert_eq!(remaining(&shell).await, 997_000);
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     fs::write(&book, "{").unwrap();
-    shell.run(&["call", "creator-plan"]).await.is(1).said("");
-    assert_eq!(left(&shell).await, 997_000, "what was spent is not known, so nothing is");
+    shell.run(&["call", "creator-plan"]).await.is(1).stderr_text("");
+    assert_eq!(remaining(&shell).await, 997_000, "what was spent is not known, so nothing is");
 }
 
 #[tokio::test]
 async fn a_credit_pays_within_the_same_limits_and_once() {
     let (host, shell) = at_a_shop().await;
     let credit = host.mint(1.0).await;
-    shell.run(&["call", "creator-plan", "--credit"]).await.is(3).said("");
-    let losing = Losing::before(&host.url).await;
+    shell.run(&["call", "creator-plan", "--credit"]).await.is(3).stderr_text("");
+    let losing = LossyProxy::before(&host.url).await;
     let shell = shell.env("TOLLHOUSE_CREDIT", &credit).env("TOLLHOUSE_URL", &losing.url);
     let dry = shell.run(&["call", "creator-plan", "--credit", "--dry-run"]).await.is(0);
-    dry.said("creator-plan  $0.003 by credit   limit $0.10 a call, $5.00 left today.  nothing was sent");
+    dry.stderr_text("creator-plan  $0.003 by credit   limit $0.10 a call, $5.00 left today.  nothing was sent");
     let call = ["call", "creator-plan", "--credit", "--json", r#"{"goal":"c"}"#];
-    shell.run(&[&call[..], &["--max-usd", "0.002"]].concat()).await.is(4).said("");
+    shell.run(&[&call[..], &["--max-usd", "0.002"]].concat()).await.is(4).stderr_text("");
     losing.lose(true);
-    let id = told(&shell.run(&call).await.is(6).stderr);
+    let id = printed(&shell.run(&call).await.is(6).stderr);
     losing.lose(false);
-    let kept = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
-    assert!(!kept.contains(&credit), "the credit is kept in one place");
-    let ran = shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: c."}"#);
+    let stored = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
+    assert!(!stored.contains(&credit), "the credit is kept in one place");
+    let ran = shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: c."}"#);
     ran.warned("paid $0.003 by credit  rcpt_…  pmt_…  … s");
     assert_eq!(host.credit_balance(&credit).await, 997_000);
     shell.run(&["call", &format!("{}/elsewhere", host.url), "--credit"]).await.is(2);
@@ -359,9 +359,9 @@ async fn of_a_most_what_was_not_charged_is_not_counted() {
     let mut tool = js("meter", 0.0, "export default async ({ input }, ctx) => { await ctx.charge('0.0123'); return 1; };");
     tool["maxPriceUsd"] = json!(0.05);
     host.publish(&tool).await;
-    shell.run(&["call", "meter", "--max-usd", "0.04"]).await.is(4).said("");
-    shell.run(&["call", "meter"]).await.is(0).said("1").warned("paid $0.0123 of up to $0.05 (simulated)  rcpt_…");
-    assert_eq!(left(&shell).await, 987_700);
+    shell.run(&["call", "meter", "--max-usd", "0.04"]).await.is(4).stderr_text("");
+    shell.run(&["call", "meter"]).await.is(0).stderr_text("1").warned("paid $0.0123 of up to $0.05 (simulated)  rcpt_…");
+    assert_eq!(remaining(&shell).await, 987_700);
     let dry: Value = serde_json::from_str(&shell.run(&["--json", "call", "meter", "--dry-run"]).await.is(0).stdout).unwrap();
     assert_eq!((&dry["leftTodayUsd"], &dry["most"]), (&json!(4.9877), &json!(true)));
 }

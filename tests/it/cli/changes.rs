@@ -7,17 +7,17 @@ use super::harness::Shell;
 use crate::harness::{Host, js};
 
 #[tokio::test]
-async fn who_was_slower_is_told_what_was_changed() {
+async fn who_was_slower_learns_what_was_changed() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     host.change("shout", &json!({ "limits": { "wallMs": 5000 }, "title": "Louder" })).await;
     let shell = Shell::admin(&host);
-    let told = "error: shout changed on the host since revision 1: now 2, …Z\nhint: nothing was changed; onto what is there now: --onto 2\n(revision_changed, req_…)";
+    let expected = "error: shout changed on the host since revision 1: now 2, …Z\nhint: nothing was changed; onto what is there now: --onto 2\n(revision_changed, req_…)";
     for words in [&["pause", "shout", "--onto", "1"][..], &["delete", "shout", "--yes", "--onto", "1"]] {
-        shell.run(words).await.is(1).said("").warned(told);
+        shell.run(words).await.is(1).stderr_text("").warned(expected);
     }
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
-    shell.run(&["pause", "shout", "--onto", "2"]).await.is(0).said("shout is paused, revision 3");
+    shell.run(&["pause", "shout", "--onto", "2"]).await.is(0).stderr_text("shout is paused, revision 3");
 }
 
 #[tokio::test]
@@ -30,13 +30,13 @@ async fn policy_is_edited_set_and_never_written_over() {
         .is(2)
         .warned("error: replace the policy: there is no terminal to ask at\nhint: answer with --yes");
     let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
-    edited.said("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
+    edited.stderr_text("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
     let policy = shell.json(&["policy"]).await;
     assert_eq!((&policy["policy"]["limits"]["wallMs"], &policy["policy"]["builderCapabilities"]["files"]), (&json!(5000), &json!(true)));
     let file = shell.file("policy.json", &policy.to_string());
     shell.run(&["policy", "set", &file, "--yes"]).await.is(0).warned("it is the policy in force: nothing was changed");
     shell.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
-    shell.run(&["policy", "check", &file]).await.is(0).said("it would narrow 0 endpoints, 0 of which would stop being long-running");
+    shell.run(&["policy", "check", &file]).await.is(0).stderr_text("it would narrow 0 endpoints, 0 of which would stop being long-running");
     let slower = shell.run(&["policy", "set", &file, "--yes", "--onto", "1"]).await.is(1);
     slower.warned("error: the policy was changed meanwhile: its revision is …\n…hint: nothing was changed; onto what is there now: --onto …\n(revision_changed, req_…)");
     assert_eq!(shell.json(&["policy"]).await["policy"]["requireReview"], true);
@@ -56,12 +56,10 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
     tool["capabilities"] = json!({ "kv": true, "files": true });
     host.as_builder(&key, reqwest::Method::POST, "/ai/endpoints/create", &tool).await.is(200);
     let shell = Shell::admin(&host);
-    shell
-        .run(&["reviews"])
-        .await
-        .is(0)
-        .said("slug   waits since        rev  asks for  content  findings  owner\nasker  …Z    1  files                     0  bld_…");
-    shell.run(&["reviews", "show", "asker"]).await.is(0).said("slug      asker\n…\nasks for  files\n…");
+    shell.run(&["reviews"]).await.is(0).stderr_text(
+        "slug   waits since        rev  asks for  content  findings  owner\nasker  …Z    1  files                     0  bld_…",
+    );
+    shell.run(&["reviews", "show", "asker"]).await.is(0).stderr_text("slug      asker\n…\nasks for  files\n…");
     shell
         .run(&["reviews", "approve", "asker"])
         .await
@@ -72,11 +70,15 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .await
         .is(1)
         .warned("error: asker changed on the host since revision 7: now 1, …\n…");
-    let said = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
-    said.said("asker: approve, revision 2, active; it may: kv files");
-    shell.run(&["reviews"]).await.is(0).said("").warned("nothing waits for you");
+    let answer = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
+    answer.stderr_text("asker: approve, revision 2, active; it may: kv files");
+    shell.run(&["reviews"]).await.is(0).stderr_text("").warned("nothing waits for you");
     let record = shell.json(&["show", "asker"]).await;
     assert_eq!(record["endpoint"]["limitCaps"]["wallMs"], 5000, "{record}");
-    shell.run(&["reviews", "takedown", "asker", "--yes", "--reason", "no"]).await.is(0).said("asker: takedown, revision 3, paused; …");
+    shell
+        .run(&["reviews", "takedown", "asker", "--yes", "--reason", "no"])
+        .await
+        .is(0)
+        .stderr_text("asker: takedown, revision 3, paused; …");
     shell.run(&["reviews", "restore", "asker", "--yes"]).await.is(0);
 }

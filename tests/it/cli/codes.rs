@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{folders::begun, harness::Shell};
+use super::{folders::started, harness::Shell};
 use crate::harness::{Host, js};
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn each_kind_of_end_has_its_code() {
     for words in
         [&["shwo"][..], &["show", "NO SLUG"], &["list", "--limit", "0"], &["logs"], &["list", "--url", "ftp://a"], &["delete", "theirs"]]
     {
-        shell.run(words).await.is(2).said("");
+        shell.run(words).await.is(2).stderr_text("");
     }
     shell.run(&["pause", "theirs"]).await.is(3).warned("error: this belongs to another builder\n…(not_owner, req_…)");
     shell.run(&["audit"]).await.is(3).warned("error: there is no admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
@@ -66,7 +66,7 @@ async fn what_is_not_known_to_be_charged_and_what_is_no_host_have_codes_of_their
 #[tokio::test]
 async fn programs_read_an_error_as_they_read_an_answer() {
     let host = Host::start().await;
-    let ran = Shell::at(&host.url).run(&["show", "nothing", "--json"]).await.is(1).said("");
+    let ran = Shell::at(&host.url).run(&["show", "nothing", "--json"]).await.is(1).stderr_text("");
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert_eq!((&error["ok"], &error["error"]["code"], &error["error"]["exit"]), (&json!(false), &json!("unknown_endpoint"), &json!(1)));
     assert!(error["error"]["requestId"].as_str().unwrap().starts_with("req_"), "{error}");
@@ -75,22 +75,22 @@ async fn programs_read_an_error_as_they_read_an_answer() {
 }
 
 #[tokio::test]
-async fn a_command_line_that_does_not_read_is_told_as_every_error() {
+async fn a_command_line_that_does_not_read_is_reported_as_every_error() {
     let shell = Shell::new();
     for words in [&["list", "--json", "--limt", "1"][..], &["--json", "list", "--limt", "1"]] {
-        let ran = shell.run(words).await.is(2).said("");
+        let ran = shell.run(words).await.is(2).stderr_text("");
         let error: Value = serde_json::from_str(&ran.stderr).unwrap();
         assert_eq!((&error["ok"], &error["error"]["exit"]), (&json!(false), &json!(2)), "{error}");
         assert_eq!(error["error"]["message"], "unexpected argument '--limt' found");
         assert!(error["error"]["more"][0].as_str().unwrap().contains("'--limit'"), "{error}");
     }
     for words in [&["--json", "secrets"][..], &["--json", "frobnicate"], &["secrets", "rm", "--json"], &["--json", "call", "--bogus"]] {
-        let ran = shell.run(words).await.is(2).said("");
+        let ran = shell.run(words).await.is(2).stderr_text("");
         assert_eq!(serde_json::from_str::<Value>(&ran.stderr).unwrap()["error"]["exit"], 2, "{ran:?}");
     }
     // People get a suggestion. `--json` with the input of a tool does not mean that a program reads
     // the output.
-    shell.run(&["lits"]).await.is(2).said("").warned("error: unrecognized subcommand 'lits'\n\n  tip: …'list'…\n…");
+    shell.run(&["lits"]).await.is(2).stderr_text("").warned("error: unrecognized subcommand 'lits'\n\n  tip: …'list'…\n…");
     shell
         .run(&["call", "shout", "--json", "{}", "--agian"])
         .await
@@ -112,7 +112,7 @@ async fn what_is_no_argument_is_not_repeated() {
         (&["login", "--", "-sk-live-123"], "--credential-file"),
         (&["show", "shout", secret], ""),
     ] {
-        let ran = shell.run(words).await.is(2).said("");
+        let ran = shell.run(words).await.is(2).stderr_text("");
         assert!(!ran.stderr.contains("sk-live") && ran.stderr.contains(flag), "{ran:?}");
         assert_eq!(ran.stderr.contains("a value is never an argument"), !flag.is_empty(), "{ran:?}");
     }
@@ -132,7 +132,7 @@ async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     shell.unread_in(&folder, &["deploy", "--yes", "--attest"]).await.is(0).warned("");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["revision"], 1);
     assert!(folder.join(".tollhouse/state.json").exists());
@@ -142,18 +142,18 @@ async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
 
     let ledger = r#"{"ok":true,"agrees":false,"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
     let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
-    for (answer, words, told) in [
+    for (answer, words, reported) in [
         (ledger, &["host", "ledger"][..], "error: the ledger does not agree with what it is the sum of"),
         (rotation, &["secrets", "rotate"], "error: 1 secrets do not open and were left; old keys kept: j"),
     ] {
         let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
         let url = answering(200, answer).await;
-        shell.unread_in(shell.home(), &[words, &["--url", &url]].concat()).await.is(1).warned(told);
+        shell.unread_in(shell.home(), &[words, &["--url", &url]].concat()).await.is(1).warned(reported);
     }
 }
 
 #[tokio::test]
-async fn what_is_shown_once_and_could_not_be_written_is_told_of() {
+async fn what_is_shown_once_and_could_not_be_written_learns_of() {
     let host = Host::start().await;
     let admin = Shell::admin(&host);
     let minted = admin.unread_in(admin.home(), &["credits", "mint", "1"]).await.is(1);

@@ -17,18 +17,18 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let folder = home.home().join("shout");
     installed(&folder, &["esbuild", "typescript"]).await;
     let mut dev = Dev::start(&home, &folder, &[]);
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCas()");
-    dev.says("handler.ts:4:23  Property 'toUpperCas' does not exist").await;
-    dev.says("cases 2/3").await;
+    dev.wait_for("handler.ts:4:23  Property 'toUpperCas' does not exist").await;
+    dev.wait_for("cases 2/3").await;
     installed(&folder, &["ms", "@types/ms"]).await;
     edit(&folder, "handler.ts", "export default", "import ms from \"ms\";\n\nexport default");
     edit(&folder, "handler.ts", "text.toUpperCas()", "text.toUpperCase() + (text === \"2h\" ? ms(\"2h\") : \"\")");
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     let paid = home.run_in(&folder, &["call", "shout", "--json", r#"{"text":"2h"}"#]).await.is(0);
     assert!(paid.stdout.contains("2H7200000") && paid.stderr.contains("$0.01 (simulated)"), "{paid:?}");
-    dev.says("$0.01 settled (simulated)  rcpt_").await;
-    home.run_in(&folder, &["check"]).await.is(0).said("…\ntypes   ok\ncases   3/3");
+    dev.wait_for("$0.01 settled (simulated)  rcpt_").await;
+    home.run_in(&folder, &["check"]).await.is(0).stderr_text("…\ntypes   ok\ncases   3/3");
 
     // On another host, whose admin reviews the requested capabilities.
     let host = Host::start().await;
@@ -36,8 +36,8 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let credit = admin.json(&["credits", "mint", "10"]).await["credit"].as_str().unwrap().to_owned();
     let registered = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit).json(&["register", "Toolsmith"]).await;
     let key = registered["builderKey"].as_str().unwrap();
-    let told = format!("builder key of {} is kept for profile prod (Toolsmith)", host.url);
-    home.given(&format!("{key}\n"), &["login", "--url", &host.url, "--profile", "prod"]).await.is(0).said(&told);
+    let expected = format!("builder key of {} is kept for profile prod (Toolsmith)", host.url);
+    home.given(&format!("{key}\n"), &["login", "--url", &host.url, "--profile", "prod"]).await.is(0).stderr_text(&expected);
     // From here on the profile is used: the folder knows its host only after the first publication
     // there.
     let builder = home;

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    folders::{begun, edit, edit_thrice},
+    folders::{edit, edit_thrice, started},
     harness::Shell,
 };
 use crate::harness::{Host, eventually};
@@ -17,10 +17,10 @@ use crate::harness::{Host, eventually};
 const YES: [&str; 3] = ["deploy", "--yes", "--attest"];
 
 #[tokio::test]
-async fn what_is_published_is_told_though_the_folder_cannot_be_told_of_it() {
+async fn what_is_published_is_reported_though_the_folder_cannot_be_informed_of_it() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     fs::write(folder.join(".tollhouse"), "no folder").unwrap();
     let ran = shell.run_in(&folder, &YES).await.is(1);
     assert!(ran.stdout.contains("published ") && ran.stderr.contains("revision 1 is published all the same"), "{ran:?}");
@@ -33,7 +33,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let nobody = "error: publish, and attest …: there is no terminal to ask at\nhint: answer with --yes --attest";
     shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
     shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: answer with --attest");
@@ -43,7 +43,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
         "shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms\n{}/tools/shout",
         host.url, host.url
     );
-    shell.run_in(&folder, &YES).await.is(0).said(&made);
+    shell.run_in(&folder, &YES).await.is(0).stderr_text(&made);
     shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
     // Secrets, and values that are not in the folder, stay unchanged.
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
@@ -53,11 +53,11 @@ async fn deploy_shows_its_plan_and_publishes_once() {
          capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson\n{}/tools/shout",
         host.url, host.url
     );
-    shell.run_in(&folder, &["deploy", "--yes", "--attest", "--note", "louder"]).await.is(0).said(&plan);
+    shell.run_in(&folder, &["deploy", "--yes", "--attest", "--note", "louder"]).await.is(0).stderr_text(&plan);
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
     let version = record["endpoint"]["version"].clone();
-    let kept = record["endpoint"]["versions"].as_array().unwrap().iter().find(|kept| kept["version"] == version).unwrap();
-    assert_eq!((&kept["via"], &kept["note"]), (&json!("cli"), &json!("louder")));
+    let stored = record["endpoint"]["versions"].as_array().unwrap().iter().find(|stored| stored["version"] == version).unwrap();
+    assert_eq!((&stored["via"], &stored["note"]), (&json!("cli"), &json!("louder")));
     let secrets = host.as_builder(&key, Method::GET, "/ai/endpoints/shout/secrets", &Value::Null).await.is(200).json();
     assert_eq!(secrets["secrets"][0]["name"], "TOKEN");
 }
@@ -67,35 +67,33 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     edit(&folder, "tool.json", "\"capabilities\"", "\"limits\": { \"wallMs\": 9000 },\n  \"capabilities\"");
     shell.run_in(&folder, &YES).await.is(0);
     host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
     edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
     let conflict = "error: shout changed on the host since revision 1: now 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   look: tollhouse diff   take theirs: tollhouse pull";
-    shell.run_in(&folder, &YES).await.is(1).said("").warned(conflict);
+    shell.run_in(&folder, &YES).await.is(1).stderr_text("").warned(conflict);
     let price = async || host.get("/ai/endpoints/shout").await.is(200).json()["endpoint"]["priceUsd"].clone();
     assert_eq!(price().await, 0.01);
     shell
         .run_in(&folder, &["diff"])
         .await
         .is(0)
-        .said(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
+        .stderr_text(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
     // Values that only the host changed stay as they are there.
     let onto = ["deploy", "--yes", "--attest", "--onto", "2"];
-    shell
-        .run_in(&folder, &onto)
-        .await
-        .is(0)
-        .said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms\n…");
+    shell.run_in(&folder, &onto).await.is(0).stderr_text(
+        "shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms\n…",
+    );
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
     assert_eq!((&record["endpoint"]["ownLimits"]["wallMs"], &record["endpoint"]["priceUsd"]), (&json!(5000), &json!(0.02)));
-    shell.run_in(&folder, &["pull", "--yes"]).await.is(0).said("tool.json taken from revision 3 of shout");
+    shell.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("tool.json taken from revision 3 of shout");
     assert!(fs::read_to_string(folder.join("tool.json")).unwrap().contains("\"wallMs\": 5000"));
-    shell.run_in(&folder, &["diff"]).await.is(0).said("").warned("shout is on … as it is here, revision 3");
+    shell.run_in(&folder, &["diff"]).await.is(0).stderr_text("").warned("shout is on … as it is here, revision 3");
     // Another folder that has never had this endpoint.
     let other = Shell::builder(&host, &key);
-    let strange = begun(&other, "shout").await;
+    let strange = started(&other, "shout").await;
     other
         .run_in(&strange, &YES)
         .await
@@ -108,23 +106,23 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let more = "\"properties\": { \"zeta\": {}, \"alpha\": {}, \"mid\": {}, ";
     edit(&folder, "tool.json", "\"properties\": { ", more);
     shell.run_in(&folder, &YES).await.is(0);
     let empty = shell.home().join("empty");
     fs::create_dir(&empty).unwrap();
-    shell.run_in(&empty, &["pull", "shout"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
+    shell.run_in(&empty, &["pull", "shout"]).await.is(0).stderr_text("tool.json, handler.ts taken from revision 1 of shout");
     assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
-    shell.run_in(&empty, &["diff"]).await.is(0).said("");
+    shell.run_in(&empty, &["diff"]).await.is(0).stderr_text("");
     let pulled = fs::read_to_string(empty.join("tool.json")).unwrap();
     let at = |name: &str| pulled.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("no {name}: {pulled}"));
     assert!(at("zeta") < at("alpha") && at("alpha") < at("mid"), "properties stay in their order: {pulled}");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
     shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts: …\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
-    shell.run_in(&empty, &["diff"]).await.is(0).said("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
-    shell.run_in(&empty, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout");
+    shell.run_in(&empty, &["diff"]).await.is(0).stderr_text("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
+    shell.run_in(&empty, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts taken from revision 1 of shout");
     let handler = fs::read_to_string(empty.join("handler.ts")).unwrap();
     fs::write(empty.join("handler.ts"), handler.replace('\n', "\r\n")).unwrap();
     let patch = shell.run_in(&empty, &["diff"]).await.is(0).stdout;
@@ -137,40 +135,40 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     shell.run_in(&folder, &YES).await.is(0);
     shell.file("own/handler.ts", "mine");
     shell.file("other/handler.js", "mine");
     let (own, other) = (shell.home().join("own"), shell.home().join("other"));
-    let asked = "error: write over what is here in handler.ts: there is no terminal to ask at\nhint: answer with --yes";
-    shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(asked);
+    let request = "error: write over what is here in handler.ts: there is no terminal to ask at\nhint: answer with --yes";
+    shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(request);
     let two = "error: `handler.js` is there already, and a tool has one handler\nhint: pull into an empty folder";
     shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
     for (folder, file) in [(&own, "handler.ts"), (&other, "handler.js")] {
         assert_eq!((fs::read_to_string(folder.join(file)).unwrap().as_str(), fs::read_dir(folder).unwrap().count()), ("mine", 1));
     }
-    shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
+    shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).stderr_text("tool.json, handler.ts taken from revision 1 of shout");
     // If the files already equal the host's, there is no question.
     fs::remove_file(own.join("tool.json")).unwrap();
-    shell.run_in(&own, &["pull", "shout"]).await.is(0).said("tool.json taken from revision 1 of shout");
+    shell.run_in(&own, &["pull", "shout"]).await.is(0).stderr_text("tool.json taken from revision 1 of shout");
 }
 
 #[tokio::test]
 async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     let (one, two) = (Host::start().await, Host::start().await);
     let (here, there) = (Shell::admin(&one), Shell::admin(&two));
-    let (folder, other) = (begun(&here, "shout").await, begun(&there, "shout").await);
+    let (folder, other) = (started(&here, "shout").await, started(&there, "shout").await);
     here.run_in(&folder, &YES).await.is(0);
     edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
     there.run_in(&other, &YES).await.is(0);
-    let asked = "error: write over what is here in handler.ts: …\nhint: answer with --yes";
-    there.run_in(&folder, &["pull"]).await.is(2).warned(asked);
+    let request = "error: write over what is here in handler.ts: …\nhint: answer with --yes";
+    there.run_in(&folder, &["pull"]).await.is(2).warned(request);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
     let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);
-    there.run_in(&folder, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout").warned(&bound);
+    there.run_in(&folder, &["pull", "--yes"]).await.is(0).stderr_text("handler.ts taken from revision 1 of shout").warned(&bound);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
     // The files have not been changed since.
-    there.run_in(&folder, &["pull"]).await.is(0).said("shout is here as the host has it, revision 1").warned("");
+    there.run_in(&folder, &["pull"]).await.is(0).stderr_text("shout is here as the host has it, revision 1").warned("");
     here.run_in(&folder, &YES)
         .await
         .is(1)
@@ -186,7 +184,7 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
     let folder = shell.home().join("fixed");
     shell.run_in(&folder, &YES).await.is(0);
     host.change("fixed", &json!({ "handler": { "response": { "a": 3 } } })).await;
-    shell.run_in(&folder, &["pull"]).await.is(0).said("…response.json taken from revision 2 of fixed");
+    shell.run_in(&folder, &["pull"]).await.is(0).stderr_text("…response.json taken from revision 2 of fixed");
     assert_eq!(fs::read_to_string(folder.join("response.json")).unwrap(), "{\n  \"a\": 3\n}\n");
     host.change("fixed", &json!({ "handler": { "response": { "a": 4 } } })).await;
     edit(&folder, "response.json", "3", "5");
@@ -194,7 +192,7 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
 }
 
 #[tokio::test]
-async fn static_answer_keeps_its_digits_on_its_way_through_a_folder() {
+async fn static_answer_keeps_its_digits_in_flight_through_a_folder() {
     const TEXT: &str = "{\n  \"a\": [\n    12345678901234567890123,\n    0.1000,\n    1e400\n  ]\n}\n";
     let host = Host::start().await;
     let shell = Shell::admin(&host);
@@ -227,17 +225,17 @@ async fn deploy_on_loopback_is_quick() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
-    let mut took: Vec<Duration> = vec![];
+    let folder = started(&shell, "shout").await;
+    let mut elapsed: Vec<Duration> = vec![];
     for round in 0..7 {
         edit(&folder, "handler.ts", "export default", &format!("// {round}\nexport default"));
-        let began = Instant::now();
+        let started_at = Instant::now();
         shell.run_in(&folder, &YES).await.is(0);
-        took.push(began.elapsed());
+        elapsed.push(started_at.elapsed());
     }
-    took.sort();
-    println!("deploy on loopback: median {} ms, slowest {} ms", took[3].as_millis(), took[6].as_millis());
-    assert!(took[0] < Duration::from_millis(1500), "{took:?}");
+    elapsed.sort();
+    println!("deploy on loopback: median {} ms, slowest {} ms", elapsed[3].as_millis(), elapsed[6].as_millis());
+    assert!(elapsed[0] < Duration::from_millis(1500), "{elapsed:?}");
 }
 
 /// A handler with a package and a second file, which throws.
@@ -245,11 +243,11 @@ const THROWS: &str = "import ms from \"ms\";\nimport { deep } from \"./lib/deep.
 const DEEP: &str = "export function deep(text: string, wait: number): string {\n  if (text === \"boom\") throw new TypeError(\"boom\");\n  return text + wait;\n}\n";
 
 #[tokio::test]
-async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
+async fn what_a_deployed_bundle_throws_is_reported_by_the_builders_own_lines() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     fs::create_dir(folder.join("lib")).unwrap();
     fs::write(folder.join("handler.ts"), THROWS).unwrap();
     fs::write(folder.join("lib/deep.ts"), DEEP).unwrap();
@@ -260,8 +258,8 @@ async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
 
     // A payer sees the message. The builder also sees the position in the folder.
     let call = ["call", "shout", "--json", "{\"text\":\"boom\"}"];
-    let told = "error: handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
-    shell.run_in(&folder, &call).await.is(1).warned(told);
+    let expected = "error: handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
+    shell.run_in(&folder, &call).await.is(1).warned(expected);
     shell.run(&call).await.is(1).warned("error: handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
     eventually("both calls are stored", Duration::from_secs(10), async || {
         let stored = async |list: &str| shell.json(&[list, "shout"]).await[list].as_array().unwrap().len();
@@ -270,24 +268,24 @@ async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
     .await;
     let calls = shell.run_in(&folder, &["calls"]).await.is(0);
     let line = "…  handler_failed  call_…  handler failed: TypeError: boom  lib/deep.ts:2:30";
-    calls.said(&format!("{line}\n{line}"));
+    calls.stderr_text(&format!("{line}\n{line}"));
     let logs = ["logs", "--level", "error", "--limit", "1"];
     let logged = shell.run_in(&folder, &logs).await.is(0);
     assert!(logged.stdout.contains("lib/deep.ts:2:30") && logged.stdout.contains("handler.ts:5:"), "{logged:?}");
     for words in [&["calls", "--limit", "1", "--json"][..], &["logs", "--level", "error", "--limit", "1", "--json"]] {
-        let told: Value = serde_json::from_str(&shell.run_in(&folder, words).await.is(0).stdout).unwrap();
-        assert_eq!(told[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{told}");
+        let expected: Value = serde_json::from_str(&shell.run_in(&folder, words).await.is(0).stdout).unwrap();
+        assert_eq!(expected[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{expected}");
     }
     // Without the files, the position refers to the published source.
-    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).said("…  handler failed: TypeError: boom  tool:/shout/…:…");
+    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).stderr_text("…  handler failed: TypeError: boom  tool:/shout/…:…");
 
     // Errors of an older version keep the line numbers of that version.
     fs::write(folder.join("lib/deep.ts"), format!("// Above.\n{}", DEEP.replace("text + wait", "text + (wait - 1)"))).unwrap();
     shell.run_in(&folder, &YES).await.is(0);
-    let told = "…\n  thrown at lib/deep.ts:3:30\n…";
-    shell.run_in(&folder, &call).await.is(1).warned(told);
+    let expected = "…\n  thrown at lib/deep.ts:3:30\n…";
+    shell.run_in(&folder, &call).await.is(1).warned(expected);
     let id = shell.json(&["calls", "shout", "--limit", "1"]).await["calls"][0]["callId"].as_str().unwrap().to_owned();
-    shell.run_in(&folder, &["calls", "--call", &id]).await.is(0).said("…  lib/deep.ts:3:30");
+    shell.run_in(&folder, &["calls", "--call", &id]).await.is(0).stderr_text("…  lib/deep.ts:3:30");
     let all = shell.run_in(&folder, &["calls"]).await.is(0);
     assert_eq!((all.stdout.matches("lib/deep.ts:2:30").count(), all.stdout.matches("lib/deep.ts:3:30").count()), (2, 1), "{all:?}");
 }

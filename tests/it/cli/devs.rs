@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 
 use super::{
-    folders::{begun, edit, packages},
+    folders::{edit, packages, started},
     harness::Shell,
 };
 use crate::harness::signal;
@@ -33,20 +33,20 @@ impl Dev {
     }
 
     /// Reads until a line contains this. Returns the line.
-    pub async fn says(&mut self, wanted: &str) -> String {
+    pub async fn wait_for(&mut self, requested: &str) -> String {
         loop {
             let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
-            let line = line.unwrap_or_else(|_| panic!("nothing says `{wanted}`: {:#?}", self.said)).unwrap();
-            let line = line.unwrap_or_else(|| panic!("it ended without `{wanted}`: {:#?}", self.said));
+            let line = line.unwrap_or_else(|_| panic!("nothing says `{requested}`: {:#?}", self.said)).unwrap();
+            let line = line.unwrap_or_else(|| panic!("it ended without `{requested}`: {:#?}", self.said));
             self.said.push(line.clone());
-            if line.contains(wanted) {
+            if line.contains(requested) {
                 return line;
             }
         }
     }
 
     /// Returns the lines so far.
-    pub fn said(&self) -> &[String] {
+    pub fn printed(&self) -> &[String] {
         &self.said
     }
 
@@ -64,8 +64,8 @@ impl Dev {
     pub async fn call_of(&self, slug: &str, input: &Value) -> Value {
         let token = fs::read_to_string(self.folder.join(".tollhouse/dev/admin-token")).unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = client.post(format!("{}/tools/{slug}", self.url())).header("x-admin-token", token.trim()).json(input);
-        asked.send().await.unwrap().json().await.unwrap()
+        let request = client.post(format!("{}/tools/{slug}", self.url())).header("x-admin-token", token.trim()).json(input);
+        request.send().await.unwrap().json().await.unwrap()
     }
 
     pub async fn end(mut self, with: rustix::process::Signal) -> Option<i32> {
@@ -77,66 +77,66 @@ impl Dev {
 #[tokio::test]
 async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    let head = dev.says("shout  http://127.0.0.1:").await;
+    let head = dev.wait_for("shout  http://127.0.0.1:").await;
     assert!(head.contains("/tools/shout  $0.01, play money   edit http://127.0.0.1:"), "{head}");
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
-    let told = dev.says("yours, free  rcpt_").await;
-    assert!(told.contains("  POST 200  ") && told.contains(" ms  cpu "), "{told}");
-    dev.says("info  shouting  {\"length\":2}").await;
+    let answer = dev.wait_for("yours, free  rcpt_").await;
+    assert!(answer.contains("  POST 200  ") && answer.contains(" ms  cpu "), "{answer}");
+    dev.wait_for("info  shouting  {\"length\":2}").await;
     edit(&folder, "handler.ts", "toUpperCase", "toLowerCase");
-    dev.says("cases 2/3   ✗ \"shouts\": /text expected \"HI\", got \"hi\"").await;
+    dev.wait_for("cases 2/3   ✗ \"shouts\": /text expected \"HI\", got \"hi\"").await;
     assert_eq!(dev.call(&json!({ "text": "Hi" })).await["text"], "hi");
     for broken in ["export default (", ""] {
         fs::write(folder.join("handler.ts"), broken).unwrap();
-        dev.says("serves on").await;
+        dev.wait_for("serves on").await;
         assert_eq!(dev.call(&json!({ "text": "Hi" })).await["text"], "hi");
     }
     // Replace the file, as editors do.
     fs::write(folder.join(".handler.ts.swp"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
     fs::rename(folder.join(".handler.ts.swp"), folder.join("handler.ts")).unwrap();
-    dev.says("published").await;
+    dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "hi?");
     fs::remove_file(folder.join("handler.ts")).unwrap();
-    dev.says("handler.ts  is not there").await;
+    dev.wait_for("handler.ts  is not there").await;
     fs::write(folder.join("handler.ts"), "x".repeat(9 << 20)).unwrap();
-    dev.says("are more than any host takes").await;
+    dev.wait_for("are more than any host takes").await;
     // Back to a handler that works, before `tool.json` is broken: errors in the handler would be
     // shown first.
     fs::write(folder.join("handler.ts"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
     edit(&folder, "tool.json", "\"title\"", "\"title");
-    dev.says("tool.json:").await;
+    dev.wait_for("tool.json:").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "hi?");
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
     assert!(!folder.join(".tollhouse/dev.json").exists());
 }
 
 #[tokio::test]
-async fn types_are_told_with_their_place_and_hold_nothing_up() {
+async fn types_are_reported_with_their_place_and_hold_nothing_up() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--price", "0"]);
-    assert!(dev.says("shout  http://").await.contains("/tools/shout  free   edit"));
-    dev.says("types ok").await;
+    assert!(dev.wait_for("shout  http://").await.contains("/tools/shout  free   edit"));
+    dev.wait_for("types ok").await;
     edit(&folder, "handler.ts", "const { text } = req.input;", "const { text } = req.input; req.input.txt;");
-    dev.says("handler.ts:2:41  Property 'txt' does not exist on type '{ text: string; }'. Did you mean 'text'?").await;
+    dev.wait_for("handler.ts:2:41  Property 'txt' does not exist on type '{ text: string; }'. Did you mean 'text'?").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     assert_eq!(dev.end(rustix::process::Signal::INT).await, Some(0));
 }
 
 #[tokio::test]
-async fn second_dev_of_a_folder_says_so_and_one_that_was_killed_leaves_nothing_in_the_way() {
+async fn second_dev_of_a_folder_reports_it_and_one_that_was_killed_leaves_nothing_in_the_way() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("published").await;
+    dev.wait_for("published").await;
     let second = shell.run_in(&folder, &["dev"]).await.is(1);
     assert!(second.stderr.contains("another `tollhouse dev` serves this folder: http://127.0.0.1:"), "{second:?}");
     assert_eq!(dev.end(rustix::process::Signal::KILL).await, None);
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     dev.end(rustix::process::Signal::TERM).await;
     shell.run_in(&folder, &["dev", "--url", "http://127.0.0.1:1"]).await.is(2);
@@ -159,61 +159,61 @@ async fn what_a_bundle_lacked_is_served_once_it_is_there() {
     fs::create_dir(folder.join("lib")).unwrap();
     fs::write(folder.join("lib/a.ts"), "export default ;\n").unwrap();
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("lib/a.ts:1:16  Unexpected \";\"").await;
-    dev.says("nothing is served yet").await;
+    dev.wait_for("lib/a.ts:1:16  Unexpected \";\"").await;
+    dev.wait_for("nothing is served yet").await;
     fs::write(folder.join("lib/a.ts"), "export default \"mended\";\n").unwrap();
-    dev.says("published").await;
+    dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "mended");
 
     // An import without an extension, in a folder that does not exist.
     import("./other/util");
-    dev.says("handler.ts:1:18  `./other/util` is not there").await;
+    dev.wait_for("handler.ts:1:18  `./other/util` is not there").await;
     fs::create_dir(folder.join("other")).unwrap();
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     fs::write(folder.join("other/util.ts"), "export default \"made\";\n").unwrap();
-    dev.says("published").await;
+    dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "made");
 
     import("late");
-    dev.says("handler.ts:1:18  the package `late` is not installed: npm i late").await;
+    dev.wait_for("handler.ts:1:18  the package `late` is not installed: npm i late").await;
     fs::create_dir(own.join("late")).unwrap();
     fs::write(own.join("late/index.js"), "export default \"installed\";\n").unwrap();
     fs::write(own.join("late/package.json"), "{\"name\": \"late\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
     fs::write(own.join(".package-lock.json"), "{}").unwrap();
-    dev.says("published").await;
+    dev.wait_for("published").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "installed");
 
     // Each error is shown once, however often the build was tried.
-    for told in ["Unexpected", "is not there", "is not installed"] {
-        assert_eq!(dev.said().iter().filter(|line| line.contains(told)).count(), 1, "{told}: {:#?}", dev.said());
+    for reported in ["Unexpected", "is not there", "is not installed"] {
+        assert_eq!(dev.printed().iter().filter(|line| line.contains(reported)).count(), 1, "{reported}: {:#?}", dev.printed());
     }
     dev.end(rustix::process::Signal::TERM).await;
 }
 
 #[tokio::test]
-async fn secret_that_is_not_taken_is_told_with_its_line_and_ends_nothing() {
+async fn secret_that_is_not_taken_is_reported_with_its_line_and_ends_nothing() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let env = |text: &str| fs::write(folder.join(".env.dev"), text).unwrap();
     env("GOOD=1\nAPI_KEY=\n");
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says(".env.dev:2  the secret `API_KEY`: a value has ").await;
-    dev.says("cases 3/3").await;
+    dev.wait_for(".env.dev:2  the secret `API_KEY`: a value has ").await;
+    dev.wait_for("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
     env("apiKey=x\nGOOD=1\n");
-    dev.says(".env.dev:1  the secret `apiKey`: a name is ").await;
+    dev.wait_for(".env.dev:1  the secret `apiKey`: a name is ").await;
     env("GOOD=1\nNEW");
-    dev.says(".env.dev  line 2 of ").await;
-    dev.says("serves on").await;
+    dev.wait_for(".env.dev  line 2 of ").await;
+    dev.wait_for("serves on").await;
     env("");
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
 }
 
 #[tokio::test]
 async fn secrets_that_are_changed_are_those_of_the_next_call() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     fs::remove_file(folder.join("cases.jsonc")).unwrap();
     fs::write(folder.join("handler.ts"), "export default async (req: any, ctx: any) => ({ text: String(ctx.env.WORD) });").unwrap();
     fs::create_dir(folder.join("env")).unwrap();
@@ -224,11 +224,11 @@ async fn secrets_that_are_changed_are_those_of_the_next_call() {
         for (text, word) in
             [("WORD=two\nOTHER=x\n", "one"), ("OTHER=x\n", "two"), ("# WORD=two\n", "undefined"), ("WORD=three\n", "undefined")]
         {
-            dev.says("published").await;
+            dev.wait_for("published").await;
             assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], word, "{file}");
             env(text);
         }
-        dev.says("published").await;
+        dev.wait_for("published").await;
         assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "three", "{file}");
         dev.end(rustix::process::Signal::TERM).await;
         fs::remove_file(folder.join(file)).unwrap();
@@ -238,7 +238,7 @@ async fn secrets_that_are_changed_are_those_of_the_next_call() {
 #[tokio::test]
 async fn undo_during_a_publish_is_served() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     fs::remove_file(folder.join("cases.jsonc")).unwrap();
     // Setting these secrets takes a while, so the publication is slow.
     let secrets: Vec<_> = (0..30).map(|number| format!("WORD_{number}=x\n")).collect();
@@ -246,16 +246,16 @@ async fn undo_during_a_publish_is_served() {
     let save = |text: &str| fs::write(folder.join("handler.ts"), format!("export default async () => ({{ text: \"{text}\" }});")).unwrap();
     save("first");
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("published").await;
+    dev.wait_for("published").await;
     for millis in [80, 110, 150, 200, 260] {
         save("other");
         tokio::time::sleep(Duration::from_millis(millis)).await;
         save("first");
         // Wait until the earlier publication has been canceled.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let began = Instant::now();
+        let started_at = Instant::now();
         while dev.call(&json!({ "text": "hi" })).await["text"] != "first" {
-            assert!(began.elapsed() < Duration::from_secs(20), "what was undone after {millis} ms is served");
+            assert!(started_at.elapsed() < Duration::from_secs(20), "what was undone after {millis} ms is served");
         }
     }
     dev.end(rustix::process::Signal::TERM).await;
@@ -264,9 +264,9 @@ async fn undo_during_a_publish_is_served() {
 #[tokio::test]
 async fn reader_who_has_enough_ends_it() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     let Dev { mut child, lines, .. } = dev;
     // Nothing else happens. It has nothing to write, so it must notice the closed output in another
     // way.
@@ -277,10 +277,10 @@ async fn reader_who_has_enough_ends_it() {
 }
 
 #[tokio::test]
-async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no_credential() {
+async fn call_in_a_folder_trusts_no_foreign_note_and_sends_no_credential() {
     let shell = Shell::new().env("TOLLHOUSE_CREDIT", "dc_of_another_host");
     shell.file("config/tollhouse/config.toml", "[profiles.prod]\nurl = \"http://127.0.0.1:9\"\n");
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let call = ["call", "shout", "--json", "{\"text\":\"hi\"}"];
     let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     fs::create_dir_all(folder.join(".tollhouse")).unwrap();
@@ -289,7 +289,7 @@ async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no
     shell.run_in(&folder, &call).await.is(5);
     assert!(tokio::time::timeout(Duration::from_millis(100), other.accept()).await.is_err(), "it was asked");
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("published").await;
+    dev.wait_for("published").await;
     shell.run_in(&folder, &call).await.is(0);
     let lacks = "error: there is no developer credit or admin token for http://127.0.0.1:…\nhint: …";
     shell.run_in(&folder, &[&call[..], &["--credit"]].concat()).await.is(3).warned(lacks);
@@ -299,16 +299,16 @@ async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no
 #[tokio::test]
 async fn save_during_a_publish_takes_its_place() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("cases 3/3").await;
+    dev.wait_for("cases 3/3").await;
     for round in 0..40 {
         fs::write(folder.join("handler.ts"), format!("export default async () => ({{ text: \"{round}\" }});")).unwrap();
         tokio::time::sleep(Duration::from_millis(35 + round % 5 * 25)).await;
     }
-    let began = Instant::now();
+    let started_at = Instant::now();
     while dev.call(&json!({ "text": "hi" })).await["text"] != "39" {
-        assert!(began.elapsed() < Duration::from_secs(20), "the last save is not served");
+        assert!(started_at.elapsed() < Duration::from_secs(20), "the last save is not served");
     }
     // It stays: no canceled publication comes after it.
     for _ in 0..20 {
@@ -320,22 +320,22 @@ async fn save_during_a_publish_takes_its_place() {
 #[tokio::test]
 async fn what_is_saved_is_served_soon() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     fs::remove_file(folder.join("cases.jsonc")).unwrap();
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("published").await;
-    let mut took = vec![];
+    dev.wait_for("published").await;
+    let mut elapsed = vec![];
     for round in 0..15 {
-        let began = Instant::now();
+        let started_at = Instant::now();
         fs::write(folder.join("handler.ts"), format!("export default async () => ({{ text: \"{round}\" }});")).unwrap();
         while dev.call(&json!({ "text": "hi" })).await["text"] != *round.to_string() {
-            assert!(began.elapsed() < Duration::from_secs(20));
+            assert!(started_at.elapsed() < Duration::from_secs(20));
         }
-        took.push(began.elapsed());
+        elapsed.push(started_at.elapsed());
     }
-    took.sort();
-    println!("save to served: p50 {} ms, slowest {} ms", took[7].as_millis(), took[14].as_millis());
+    elapsed.sort();
+    println!("save to served: p50 {} ms, slowest {} ms", elapsed[7].as_millis(), elapsed[14].as_millis());
     // Twice the limit, because the machine does other work and the host is not optimized.
-    assert!(took[7] < Duration::from_millis(300), "{took:?}");
+    assert!(elapsed[7] < Duration::from_millis(300), "{elapsed:?}");
     dev.end(rustix::process::Signal::TERM).await;
 }

@@ -20,9 +20,13 @@ async fn endpoint_is_listed_shown_paused_and_deleted() {
     let host = Host::start().await;
     let (id, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    shell.run(&["list"]).await.is(0).said("").warned("there is no endpoint yet: tollhouse init, and tollhouse deploy");
+    shell.run(&["list"]).await.is(0).stderr_text("").warned("there is no endpoint yet: tollhouse init, and tollhouse deploy");
     published(&host, &key).await;
-    shell.run(&["list"]).await.is(0).said("slug   state   price  rev  changed            title\nshout  active  $0.01    1  …Z  Shout");
+    shell
+        .run(&["list"])
+        .await
+        .is(0)
+        .stderr_text("slug   state   price  rev  changed            title\nshout  active  $0.01    1  …Z  Shout");
     let record = format!(
         "slug      shout
 title     Shout
@@ -39,19 +43,19 @@ changed   …Z
   Says it louder.",
         host.url
     );
-    shell.run(&["show", "shout"]).await.is(0).said(&record);
-    shell.run(&["show", "shout", "--source"]).await.is(0).said(&format!("{SHOUT}\n// shout"));
-    shell.run(&["pause", "shout"]).await.is(0).said("shout is paused, revision 2").warned("");
-    shell.run(&["list", "--state", "paused"]).await.is(0).said("…\nshout  paused  …");
-    shell.run(&["resume", "shout"]).await.is(0).said("shout is active, revision 3");
+    shell.run(&["show", "shout"]).await.is(0).stderr_text(&record);
+    shell.run(&["show", "shout", "--source"]).await.is(0).stderr_text(&format!("{SHOUT}\n// shout"));
+    shell.run(&["pause", "shout"]).await.is(0).stderr_text("shout is paused, revision 2").warned("");
+    shell.run(&["list", "--state", "paused"]).await.is(0).stderr_text("…\nshout  paused  …");
+    shell.run(&["resume", "shout"]).await.is(0).stderr_text("shout is active, revision 3");
     shell
         .run(&["delete", "shout"])
         .await
         .is(2)
-        .said("")
+        .stderr_text("")
         .warned("error: delete shout: there is no terminal to ask at\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
-    shell.run(&["delete", "shout", "--yes"]).await.is(0).said("shout is deleted");
+    shell.run(&["delete", "shout", "--yes"]).await.is(0).stderr_text("shout is deleted");
     shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
 }
 
@@ -69,8 +73,8 @@ async fn source_is_copied_as_it_is() {
 async fn what_is_offered_is_found_without_a_credential() {
     let host = Host::builder().with_catalogue().start().await;
     let shell = Shell::at(&host.url);
-    shell.run(&["list", "--search", "receipt", "--limit", "2"]).await.is(0).said("slug …title\n…\n…receipt…\n…");
-    shell.run(&["list", "--tag", "no-such-tag"]).await.is(0).said("").warned("nothing that is offered here fits");
+    shell.run(&["list", "--search", "receipt", "--limit", "2"]).await.is(0).stderr_text("slug …title\n…\n…receipt…\n…");
+    shell.run(&["list", "--tag", "no-such-tag"]).await.is(0).stderr_text("").warned("nothing that is offered here fits");
     let all = shell.json(&["list", "--limit", "500"]).await;
     assert_eq!(all["endpoints"].as_array().unwrap().len() as u64, all["total"].as_u64().unwrap());
     let free = shell.json(&["list", "--free"]).await;
@@ -88,26 +92,31 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
     let first = host.change("shout", &json!({})).await["version"].as_str().unwrap().to_owned();
     host.change("shout", &json!({ "handler": { "language": "js", "source": "export default () => 2;" } })).await;
     let (short, whole) = (&first[7..15], first.as_str());
-    shell.run(&["versions", "shout"]).await.is(0).said("version   published          by …\n…runs…\n…").said(&format!("…\n{short}  …\n…"));
+    shell
+        .run(&["versions", "shout"])
+        .await
+        .is(0)
+        .stderr_text("version   published          by …\n…runs…\n…")
+        .stderr_text(&format!("…\n{short}  …\n…"));
     let back = format!("shout runs {short} again, revision …; secrets, grants and price are as they were");
-    shell.run(&["rollback", "shout"]).await.is(0).said(&back);
+    shell.run(&["rollback", "shout"]).await.is(0).stderr_text(&back);
     host.call("shout", &json!({})).await.is(200);
     assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
     shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: shout keeps no version before {short}"));
     let revision = async || shell.json(&["show", "shout"]).await["endpoint"]["revision"].clone();
     let before = revision().await;
     let same = format!("shout runs {short} already, at revision {before}; nothing was changed");
-    shell.run(&["rollback", "shout", "--to", short]).await.is(0).said(&same);
+    shell.run(&["rollback", "shout", "--to", short]).await.is(0).stderr_text(&same);
     assert_eq!(revision().await, before);
     shell.run(&["rollback", "shout", "--to", "ffff"]).await.is(1).warned("error: …version…\n…(unknown_version, req_…)");
 }
 
 #[tokio::test]
-async fn secrets_come_from_standard_input_or_a_file_and_are_told_by_name() {
+async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
     let host = Host::start().await;
     host.publish(&js("keeper", 0.0, "export default (req, ctx) => ctx.env.KEY === req.input.guess;")).await;
     let shell = Shell::admin(&host);
-    shell.given("s3cret-value\n", &["secrets", "set", "KEY", "--slug", "keeper"]).await.is(0).said("KEY is set for keeper");
+    shell.given("s3cret-value\n", &["secrets", "set", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY is set for keeper");
     assert_eq!(host.call("keeper", &json!({ "guess": "s3cret-value" })).await.is(200).json(), true);
     shell
         .run(&["secrets", "set", "KEY", "--slug", "keeper"])
@@ -119,13 +128,13 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_told_by_name() {
         .run(&["secrets", "set", "--env-file", &file, "--slug", "keeper", "--auth"])
         .await
         .is(0)
-        .said("A_TOKEN is set for keeper\nB_TOKEN is set for keeper");
+        .stderr_text("A_TOKEN is set for keeper\nB_TOKEN is set for keeper");
     let listed = shell.run(&["secrets", "list", "--slug", "keeper"]).await.is(0);
     assert!(!listed.stdout.contains("one two three") && !listed.stdout.contains("s3cret-value"));
-    listed.said("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
-    shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).said("KEY of keeper is removed; workers that had it end");
+    listed.stderr_text("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
+    shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY of keeper is removed; workers that had it end");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
-    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).said("2 secrets sealed anew under key …; retired keys: …");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets sealed anew under key …; retired keys: …");
 }
 
 #[tokio::test]
@@ -139,9 +148,9 @@ async fn folder_of_a_tool_says_which_endpoint_is_meant() {
     let inside = shell.home().join("tools/shout/src/deep");
     // The host that a folder names is used for public data only. Credentials go only to a host that
     // the user chose.
-    shell.run_in(&inside, &["show"]).await.is(0).said("slug        shout\n…");
+    shell.run_in(&inside, &["show"]).await.is(0).stderr_text("slug        shout\n…");
     shell.run_in(&inside, &["pause"]).await.is(3).warned("error: there is no builder key or admin token for …\n…");
-    shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).said("shout is paused, revision 2");
+    shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).stderr_text("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
     shell

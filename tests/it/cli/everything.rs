@@ -218,13 +218,13 @@ async fn accounts(story: &Story, builder: &Shell, key: &str) {
     builder.run(&["whoami"]).await.is(3);
     story.admin(&["builders", "restore", &id]).await;
     story.admin(&["builders", "tier", &id, "jitless"]).await;
-    let kept = story.shell();
-    let login = kept.given(key, &["login", "--json"]).await.is(0);
+    let stored = story.shell();
+    let login = stored.given(key, &["login", "--json"]).await.is(0);
     assert_eq!(serde_json::from_str::<Value>(&login.stdout).unwrap()["known"]["builderId"], id);
-    let renewed = story.of(&kept, &["builders", "new-key", "--keep", "--yes"]).await;
+    let renewed = story.of(&stored, &["builders", "new-key", "--keep", "--yes"]).await;
     assert!(renewed["builderKey"].is_null() && renewed["profile"] == "default", "{renewed}");
     builder.run(&["whoami"]).await.is(3);
-    story.of(&kept, &["whoami"]).await;
-    story.of(&kept, &["delete", "shout", "--yes"]).await;
-    story.of(&kept, &["logout"]).await;
+    story.of(&stored, &["whoami"]).await;
+    story.of(&stored, &["delete", "shout", "--yes"]).await;
+    story.of(&stored, &["logout"]).await;
 }

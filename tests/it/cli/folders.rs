@@ -19,7 +19,7 @@ pub fn packages() -> PathBuf {
 }
 
 /// Creates the folder of a new tool, with the packages of a builder.
-pub async fn begun(shell: &Shell, name: &str) -> PathBuf {
+pub async fn started(shell: &Shell, name: &str) -> PathBuf {
     shell.run(&["init", name]).await.is(0);
     let folder = shell.home().join(name);
     std::os::unix::fs::symlink(packages(), folder.join("node_modules")).unwrap();
@@ -62,7 +62,7 @@ pub fn edit_thrice(folder: &Path) {
 async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     let shell = Shell::new();
     let made = "shout/tool.json      made\nshout/handler.ts     made\nshout/cases.jsonc    made\nshout/tool.d.ts      made\nshout/globals.d.ts   made\nshout/tsconfig.json  made\nshout/.gitignore     made";
-    shell.run(&["init", "shout"]).await.is(0).said(made).warned("next: cd shout && tollhouse dev");
+    shell.run(&["init", "shout"]).await.is(0).stderr_text(made).warned("next: cd shout && tollhouse dev");
     let folder = shell.home().join("shout");
     fs::write(folder.join("handler.ts"), "mine").unwrap();
     fs::write(folder.join("tool.d.ts"), "old").unwrap();
@@ -70,11 +70,11 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
         .run(&["init", "shout"])
         .await
         .is(0)
-        .said("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
+        .stderr_text("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
     assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
     shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` is there already, and a tool has one handler");
-    let told = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
-    shell.run_in(&folder, &["types"]).await.is(0).said(told);
+    let expected = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
+    shell.run_in(&folder, &["types"]).await.is(0).stderr_text(expected);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
     shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: there is no tool `none` to begin from\nhint: there are: …");
@@ -86,23 +86,26 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
 #[tokio::test]
 async fn check_says_all_that_is_wrong_with_its_place() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let well = "shout   …\nhost    ok  a host of its own\ntypes   ok\ncases   3/3";
-    shell.run_in(&folder, &["check"]).await.is(0).said(well).warned("");
+    shell.run_in(&folder, &["check"]).await.is(0).stderr_text(well).warned("");
     edit(&folder, "handler.ts", "text.toUpperCase()", "txt.toUpperCase()");
     edit(&folder, "cases.jsonc", "\"HI\"", "\"HO\"");
     let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 wrong\ncases   2/3";
-    shell.run_in(&folder, &["check"]).await.is(1).said(wrong).warned("error: 2 problems were found");
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:4:…\n…\ntypes   not asked for\n…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(wrong).warned("error: 2 problems were found");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:4:…\n…\ntypes   not asked for\n…");
     edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");
-    shell.run_in(&folder, &["check"]).await.is(1).said("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
     edit(&folder, "tool.json", "\"title\": \"Shout\"", "\"title\": \"\"");
-    shell.run_in(&folder, &["check"]).await.is(1).said("tool.json:3:12  a title has …\n…");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  a title has …\n…");
     edit(&folder, "tool.json", "\"title\": \"\",", "\"title\": ,");
-    shell.run_in(&folder, &["check"]).await.is(1).said("tool.json:3:12  …expected value…");
-    let told = shell.run_in(&folder, &["check", "--json"]).await.is(1);
-    let told: Value = serde_json::from_str(&told.stdout).unwrap();
-    assert_eq!((&told["ok"], &told["problems"][0]["file"], &told["problems"][0]["line"]), (&json!(false), &json!("tool.json"), &json!(3)));
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("tool.json:3:12  …expected value…");
+    let answer = shell.run_in(&folder, &["check", "--json"]).await.is(1);
+    let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
+    assert_eq!(
+        (&answer["ok"], &answer["problems"][0]["file"], &answer["problems"][0]["line"]),
+        (&json!(false), &json!("tool.json"), &json!(3))
+    );
 }
 
 #[tokio::test]
@@ -110,15 +113,15 @@ async fn host_that_is_meant_is_asked_and_keeps_nothing() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     edit(
         &folder,
         "tool.json",
         "\"capabilities\": { \"logs\": true }",
         "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
     );
-    let told = format!("shout   …\nhost    ok  {}\n        asks an admin: httpGetJson api.example.com\n…\ncases   3/3", host.url);
-    shell.run_in(&folder, &["check"]).await.is(0).said(&told);
+    let expected = format!("shout   …\nhost    ok  {}\n        asks an admin: httpGetJson api.example.com\n…\ncases   3/3", host.url);
+    shell.run_in(&folder, &["check"]).await.is(0).stderr_text(&expected);
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
     Shell::at("http://127.0.0.1:9").env("TOLLHOUSE_BUILDER_KEY", "bk_x").run_in(&folder, &["check", "--no-types"]).await.is(5);
 }
@@ -126,7 +129,7 @@ async fn host_that_is_meant_is_asked_and_keeps_nothing() {
 #[tokio::test]
 async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
     let shell = Shell::new();
-    let folder = begun(&shell, "wait").await;
+    let folder = started(&shell, "wait").await;
     let handler = "import ms from \"ms\";\nimport { twice } from \"./lib/twice.ts\";\n\nexport default function (req: ToolRequest<{ text: string }>) {\n  if (req.input.text === \"boom\") throw new Error(\"boom\");\n  return { text: twice(String(ms(req.input.text as ms.StringValue))) };\n}\n";
     fs::write(folder.join("handler.ts"), handler).unwrap();
     fs::create_dir(folder.join("lib")).unwrap();
@@ -136,11 +139,11 @@ async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
         .run_in(&folder, &["check", "--no-types"])
         .await
         .is(1)
-        .said("handler.ts:5:40  ✗ \"throws\": expected 200, got 502: …boom (handler_failed)\n…\ncases   1/2");
+        .stderr_text("handler.ts:5:40  ✗ \"throws\": expected 200, got 502: …boom (handler_failed)\n…\ncases   1/2");
     fs::write(folder.join("lib/twice.ts"), "export const twice = ;\n").unwrap();
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("lib/twice.ts:1:22  Unexpected \";\"");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("lib/twice.ts:1:22  Unexpected \";\"");
     fs::remove_file(folder.join("lib/twice.ts")).unwrap();
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:2:23  `./lib/twice.ts` is not there");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text("handler.ts:2:23  `./lib/twice.ts` is not there");
 }
 
 #[tokio::test]
@@ -155,7 +158,7 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
         .run_in(&folder, &["check"])
         .await
         .is(1)
-        .said("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
+        .stderr_text("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
     let own = folder.join("node_modules");
     fs::create_dir_all(own.join("needs-fs")).unwrap();
     std::os::unix::fs::symlink(packages().join(".bin"), own.join(".bin")).unwrap();
@@ -163,23 +166,23 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
     fs::write(own.join("needs-fs/package.json"), "{\"name\": \"needs-fs\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
     let refused =
         "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
-    shell.run_in(&folder, &["check"]).await.is(1).said(refused);
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text(refused);
     import("node:crypto");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  `node:crypto` is Node's, and a tool has no Node");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  `node:crypto` is Node's, and a tool has no Node");
     import("not-there");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  the package `not-there` is not installed: npm i not-there");
+    shell.run_in(&folder, &["check"]).await.is(1).stderr_text("handler.ts:1:15  the package `not-there` is not installed: npm i not-there");
     fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
     import("needs-fs");
     shell
         .run_in(&folder, &["check"])
         .await
         .is(1)
-        .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
+        .stderr_text("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
 }
 
 /// Creates a folder with a handler that imports a package, and a test case for its output.
 async fn importing(shell: &Shell, name: &str, handler: &str, output: &Value) -> PathBuf {
-    let folder = begun(shell, &format!("uses-{name}")).await;
+    let folder = started(shell, &format!("uses-{name}")).await;
     fs::remove_file(folder.join("handler.ts")).unwrap();
     fs::write(folder.join("handler.js"), handler).unwrap();
     let cases = json!([{ "name": "answers", "input": { "text": "a" }, "output": output }]);
@@ -216,7 +219,7 @@ async fn packages_that_only_know_of_code_from_strings_run_without_a_warning() {
         ),
     ] {
         let folder = importing(&shell, name, handler, &output).await;
-        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   1/1");
+        let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   1/1");
         assert!(!ran.stdout.contains("code from strings") && !ran.stderr.contains("code from strings"), "{name}: {ran:?}");
     }
 }
@@ -235,9 +238,10 @@ async fn packages_that_make_code_from_strings_are_warned_of_with_their_line() {
     ] {
         let folder = importing(&shell, name, handler, &json!({ "text": "b" })).await;
         let ran = shell.run_in(&folder, &["check", "--no-types"]).await.is(1);
-        let told = format!("{}{}", ran.stdout, ran.stderr);
-        let warned = told.lines().find(|line| line.contains("makes code from strings (line ")).unwrap_or_else(|| panic!("{name}: {told}"));
+        let expected = format!("{}{}", ran.stdout, ran.stderr);
+        let warned =
+            expected.lines().find(|line| line.contains("makes code from strings (line ")).unwrap_or_else(|| panic!("{name}: {expected}"));
         assert!(warned.contains("standalone code"), "{warned}");
-        assert!(told.contains("EvalError: code from strings is not available: use a package that makes none"), "{name}: {told}");
+        assert!(expected.contains("EvalError: code from strings is not available: use a package that makes none"), "{name}: {expected}");
     }
 }

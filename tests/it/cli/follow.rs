@@ -17,18 +17,18 @@ async fn log(host: &Host, level: &str, message: &str, fields: Value) {
 }
 
 /// A running command, read line by line.
-struct Going {
+struct RunningCommand {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
     beside: tokio::io::Lines<BufReader<tokio::process::ChildStderr>>,
 }
 
-impl Going {
+impl RunningCommand {
     fn start(shell: &Shell, words: &[&str]) -> Self {
         let mut child = shell.command(words).stdin(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let beside = BufReader::new(child.stderr.take().unwrap()).lines();
-        Self { child, lines, beside }
+        let alongside = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { child, lines, beside: alongside }
     }
 
     async fn line(&mut self) -> String {
@@ -36,7 +36,7 @@ impl Going {
         line.expect("nothing more is told").unwrap().expect("it ended")
     }
 
-    async fn beside(&mut self) -> String {
+    async fn stderr(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(30), self.beside.next_line()).await;
         line.expect("nothing more is told beside").unwrap().expect("it ended")
     }
@@ -49,7 +49,7 @@ impl Going {
 }
 
 #[tokio::test]
-async fn log_is_paged_filtered_and_told_oldest_first() {
+async fn log_is_paged_filtered_and_reported_oldest_first() {
     let host = Host::start().await;
     host.publish(&js("logger", 0.0, LOGGER)).await;
     log(&host, "info", "shouting", json!({ "length": 2 })).await;
@@ -61,22 +61,22 @@ async fn log_is_paged_filtered_and_told_oldest_first() {
         (shell.json(&log).await["logs"].as_array().unwrap().len() == 2).then_some(())
     })
     .await;
-    shell.run(&log).await.is(0).said(two).warned("");
-    shell.run(&["logs", "logger", "--level", "warn"]).await.is(0).said("…  error  call_…  upstream …");
+    shell.run(&log).await.is(0).stderr_text(two).warned("");
+    shell.run(&["logs", "logger", "--level", "warn"]).await.is(0).stderr_text("…  error  call_…  upstream …");
     let found = shell.run(&["logs", "logger", "--grep", "EXAMPLE"]).await.is(0);
-    found.said("…  error  call_…  upstream …").warned("1 of 2 fit the pattern");
-    shell.run(&["logs", "logger", "--limit", "1"]).await.is(0).said("…error…").warned("there is more: --cursor …");
+    found.stderr_text("…  error  call_…  upstream …").warned("1 of 2 fit the pattern");
+    shell.run(&["logs", "logger", "--limit", "1"]).await.is(0).stderr_text("…error…").warned("there is more: --cursor …");
     shell.run(&["logs", "logger", "--grep", "("]).await.is(2);
     shell.run(&["logs", "logger", "--since", "soon"]).await.is(1).warned("error: …a moment is…\n…(invalid_request, req_…)");
 }
 
 #[tokio::test]
-async fn followed_log_goes_on_where_the_connection_broke_off() {
+async fn followed_log_resumes_where_the_connection_broke_off() {
     let host = Host::start().await;
     host.publish(&js("logger", 0.0, LOGGER)).await;
     let wire = Wire::to(&host.url).await;
     let shell = Shell::at(&wire.url).env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
-    let mut following = Going::start(&shell, &["logs", "logger", "--follow", "--level", "warn", "--since", "1h"]);
+    let mut following = RunningCommand::start(&shell, &["logs", "logger", "--follow", "--level", "warn", "--since", "1h"]);
     log(&host, "info", "unheard", json!({})).await;
     log(&host, "error", "upstream answered 503", json!({ "host": "api.example.com" })).await;
     let line = following.line().await;
@@ -84,11 +84,12 @@ async fn followed_log_goes_on_where_the_connection_broke_off() {
     for round in 0..2 {
         wire.cut();
         log(&host, "warn", &format!("missed {round}"), json!({})).await;
-        wire.mend();
-        let beside = following.beside().await;
-        let told =
-            beside.strip_prefix("          — connection lost, back after ").and_then(|told| told.strip_suffix(" s, nothing missed —"));
-        assert!(told.is_some_and(|seconds| seconds.parse::<f64>().is_ok()), "{beside}");
+        wire.restore();
+        let alongside = following.stderr().await;
+        let reported = alongside
+            .strip_prefix("          — connection lost, back after ")
+            .and_then(|reported| reported.strip_suffix(" s, nothing missed —"));
+        assert!(reported.is_some_and(|seconds| seconds.parse::<f64>().is_ok()), "{alongside}");
         let line = following.line().await;
         assert!(line.contains(&format!("  missed {round}")), "{line}");
     }
@@ -104,8 +105,8 @@ async fn followed_calls_and_events_are_an_object_a_line() {
     let (_, key) = host.register("Toolsmith").await;
     host.as_builder(&key, reqwest::Method::POST, "/ai/endpoints/create", &js("logger", 0.0, LOGGER)).await.is(200);
     let shell = Shell::builder(&host, &key);
-    let mut calls = Going::start(&shell, &["calls", "logger", "-f", "--json", "--since", "1h"]);
-    let mut events = Going::start(&shell, &["events", "--follow", "--json", "--since", "1h", "--kind", "endpoint.created"]);
+    let mut calls = RunningCommand::start(&shell, &["calls", "logger", "-f", "--json", "--since", "1h"]);
+    let mut events = RunningCommand::start(&shell, &["events", "--follow", "--json", "--since", "1h", "--kind", "endpoint.created"]);
     for n in 0..3 {
         log(&host, "info", &format!("call {n}"), json!({})).await;
     }
@@ -135,13 +136,13 @@ async fn reader_who_has_enough_ends_what_is_followed() {
     let host = Host::start().await;
     host.publish(&js("logger", 0.0, LOGGER)).await;
     let shell = Shell::admin(&host);
-    let mut following = Going::start(&shell, &["logs", "logger", "--follow", "--since", "1h"]);
+    let mut following = RunningCommand::start(&shell, &["logs", "logger", "--follow", "--since", "1h"]);
     log(&host, "info", "one", json!({})).await;
     assert!(following.line().await.contains("one"));
-    let Going { mut child, lines, mut beside } = following;
+    let RunningCommand { mut child, lines, beside: mut alongside } = following;
     // Nothing else happens. It has nothing to write, so it must notice the closed output in another
     // way.
     drop(lines);
     let ended = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it goes on for nobody").unwrap();
-    assert_eq!((ended.code(), beside.next_line().await.unwrap()), (Some(0), None));
+    assert_eq!((ended.code(), alongside.next_line().await.unwrap()), (Some(0), None));
 }

@@ -134,7 +134,7 @@ impl Shell {
 }
 
 /// Waits until a call of the endpoint is stored, which happens in the background.
-pub async fn told_of_a_call(shell: &Shell, slug: &str) {
+pub async fn call_output(shell: &Shell, slug: &str) {
     eventually("the call is stored", Duration::from_secs(10), async || {
         (!shell.json(&["calls", slug]).await["calls"].as_array().unwrap().is_empty()).then_some(())
     })
@@ -160,47 +160,47 @@ impl Ran {
     /// Asserts the standard output. `…` matches anything within a line; a line with `…` alone
     /// matches any lines.
     #[track_caller]
-    pub fn said(self, wanted: &str) -> Self {
-        assert!(fits(&self.stdout, wanted), "wanted:\n{wanted}\nsaid:\n{}\nand beside:\n{}", self.stdout, self.stderr);
+    pub fn stderr_text(self, requested: &str) -> Self {
+        assert!(fits(&self.stdout, requested), "wanted:\n{requested}\nsaid:\n{}\nand beside:\n{}", self.stdout, self.stderr);
         self
     }
 
     /// Asserts the standard error.
     #[track_caller]
-    pub fn warned(self, wanted: &str) -> Self {
-        assert!(fits(&self.stderr, wanted), "wanted:\n{wanted}\nsaid beside:\n{}", self.stderr);
+    pub fn warned(self, requested: &str) -> Self {
+        assert!(fits(&self.stderr, requested), "wanted:\n{requested}\nsaid beside:\n{}", self.stderr);
         self
     }
 }
 
-/// Returns whether a text matches a pattern, by the rules of [`Ran::said`].
-pub fn fits(text: &str, wanted: &str) -> bool {
-    let (text, wanted): (Vec<_>, Vec<_>) = (text.lines().collect(), wanted.trim_matches('\n').lines().collect());
-    lines_fit(&text, &wanted)
+/// Returns whether a text matches a pattern, by the rules of [`Ran::stderr_text`].
+pub fn fits(text: &str, requested: &str) -> bool {
+    let (text, requested): (Vec<_>, Vec<_>) = (text.lines().collect(), requested.trim_matches('\n').lines().collect());
+    lines_fit(&text, &requested)
 }
 
-fn lines_fit(text: &[&str], wanted: &[&str]) -> bool {
-    match wanted {
+fn lines_fit(text: &[&str], requested: &[&str]) -> bool {
+    match requested {
         [] => text.is_empty(),
         ["…", rest @ ..] => (0..=text.len()).any(|from| lines_fit(&text[from..], rest)),
         [first, rest @ ..] => !text.is_empty() && line_fits(text[0], first) && lines_fit(&text[1..], rest),
     }
 }
 
-fn line_fits(text: &str, wanted: &str) -> bool {
-    let mut pieces = wanted.split('…');
-    let Some(mut left) = pieces.next().and_then(|first| text.strip_prefix(first)) else { return false };
+fn line_fits(text: &str, requested: &str) -> bool {
+    let mut pieces = requested.split('…');
+    let Some(mut remaining) = pieces.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let rest: Vec<_> = pieces.collect();
-    for (place, piece) in rest.iter().enumerate() {
-        if place + 1 == rest.len() {
-            return left.ends_with(piece);
+    for (position, piece) in rest.iter().enumerate() {
+        if position + 1 == rest.len() {
+            return remaining.ends_with(piece);
         }
-        match left.find(piece) {
-            Some(at) => left = &left[at + piece.len()..],
+        match remaining.find(piece) {
+            Some(at) => remaining = &remaining[at + piece.len()..],
             None => return false,
         }
     }
-    left.is_empty()
+    remaining.is_empty()
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_transcript_fits_what_it_says_and_nothing_else() {
 /// A proxy between a shell and a host. It records the requests, and can be cut.
 pub struct Wire {
     pub url: String,
-    asked: Arc<Mutex<Vec<u8>>>,
+    requested: Arc<Mutex<Vec<u8>>>,
     cut: watch::Sender<u64>,
     is_down: Arc<AtomicBool>,
 }
@@ -222,9 +222,9 @@ impl Wire {
         let host = host.trim_start_matches("http://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (asked, is_down) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::new(AtomicBool::new(false)));
+        let (request, is_down) = (Arc::<Mutex<Vec<u8>>>::default(), Arc::new(AtomicBool::new(false)));
         let (cut, watched) = watch::channel(0);
-        let (noted, down) = (Arc::clone(&asked), Arc::clone(&is_down));
+        let (noted, down) = (Arc::clone(&request), Arc::clone(&is_down));
         tokio::spawn(async move {
             while let Ok((caller, _)) = listener.accept().await {
                 if !down.load(Ordering::SeqCst) {
@@ -232,22 +232,22 @@ impl Wire {
                 }
             }
         });
-        Self { url, asked, cut, is_down }
+        Self { url, requested: request, cut, is_down }
     }
 
-    /// Breaks all connections, and accepts no new ones until it is [mended](Self::mend).
+    /// Breaks all connections, and accepts no new ones until it is [mended](Self::restore).
     pub fn cut(&self) {
         self.is_down.store(true, Ordering::SeqCst);
         self.cut.send_modify(|count| *count += 1);
     }
 
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.is_down.store(false, Ordering::SeqCst);
     }
 
     /// Returns everything that was sent to the host.
     pub fn sent(&self) -> String {
-        String::from_utf8_lossy(&self.asked.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.requested.lock().unwrap()).into_owned()
     }
 
     /// Returns the requests: method, and path without query.

@@ -107,20 +107,20 @@ const ANSWER: &str = r#"{
 /// off streams.
 pub async fn hostile() -> String {
     let words = json!(format!("{HOSTILE}\nforged")).to_string();
-    let said = |told: &str| told.replace("\"H\"", &words);
-    let answer = said(ANSWER);
+    let describe = |reported: &str| reported.replace("\"H\"", &words);
+    let answer = describe(ANSWER);
     let log = r#"{ "at": "H", "level": "H", "callId": "H", "message": "H" }"#;
-    let stream = said(&format!("event: lagged\ndata: {{\"missed\":\"H\"}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
-    let refusal = said(r#"{ "ok": false, "error": { "code": "H", "message": "H", "hint": "H", "requestId": "H" } }"#);
-    let way = json!({
+    let stream = describe(&format!("event: lagged\ndata: {{\"missed\":\"H\"}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
+    let refusal = describe(r#"{ "ok": false, "error": { "code": "H", "message": "H", "hint": "H", "requestId": "H" } }"#);
+    let method = json!({
         "scheme": "exact", "network": "eip155:84532", "amount": "1000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
         "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 40, "extra": { "name": "USDC", "version": "2" },
     });
-    let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [way] }).to_string());
+    let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [method] }).to_string());
     let streams = Arc::new(AtomicUsize::new(0));
     serving(Router::new().fallback(move |request: Request| {
         let follows = request.headers().get("accept").is_some_and(|kind| kind == "text/event-stream");
-        let told = if request.uri().path().starts_with("/tools/") {
+        let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
         } else if !follows {
             (StatusCode::OK, [("content-type", "application/json".to_owned())], answer.clone())
@@ -129,7 +129,7 @@ pub async fn hostile() -> String {
         } else {
             (StatusCode::NOT_FOUND, [("content-type", "application/json".to_owned())], refusal.clone())
         };
-        async move { told }
+        async move { reported }
     }))
     .await
 }
@@ -264,16 +264,16 @@ async fn error_of_a_host_drives_no_terminal() {
 }
 
 #[tokio::test]
-async fn answer_without_end_is_not_read_for_ever() {
+async fn answer_without_end_is_not_read_forever() {
     let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b' '; 64 << 10])));
     let router = Router::new().fallback(move || {
         let endless = endless.clone();
         async move { axum::body::Body::from_stream(endless) }
     });
     let url = serving(router).await;
-    let told = "error: the host's answer has more than … bytes";
-    Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(told);
-    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(told);
+    let expected = "error: the host's answer has more than … bytes";
+    Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(expected);
+    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
     let events = Router::new().fallback(|| async {
         let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b'a'; 64 << 10])));
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))

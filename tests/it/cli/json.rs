@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     devs::Dev,
-    folders::{begun, edit},
+    folders::{edit, started},
     harness::{Ran, Shell},
 };
 use crate::harness::Host;
@@ -20,13 +20,13 @@ fn document(ran: &Ran) -> Value {
 }
 
 #[tokio::test]
-async fn a_folders_commands_tell_programs_one_document() {
+async fn a_folders_commands_report_programs_one_document() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let made = document(&shell.run(&["init", "other", "--json"]).await.is(0));
     assert_eq!(made["files"][0], json!({ "file": "other/tool.json", "written": true, "what": "made" }));
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let of_folder = async |words: &[&str], status: i32| {
         let ran = shell.run_in(&folder, &[words, &["--json"]].concat()).await.is(status);
         document(&ran)
@@ -56,8 +56,11 @@ async fn a_folders_commands_tell_programs_one_document() {
         (&["key", "fund", "1"], "balanceUsd"),
         (&["key", "balance"], "balanceUsd"),
     ] {
-        let told = of_folder(words, 0).await;
-        assert!(!told[member].is_null() && told["address"].as_str().is_some_and(|address| address.starts_with("0x")), "{words:?}: {told}");
+        let answer = of_folder(words, 0).await;
+        assert!(
+            !answer[member].is_null() && answer["address"].as_str().is_some_and(|address| address.starts_with("0x")),
+            "{words:?}: {answer}"
+        );
     }
 
     // The reason of a failure is also a document, on standard error.
@@ -67,18 +70,18 @@ async fn a_folders_commands_tell_programs_one_document() {
 }
 
 #[tokio::test]
-async fn dev_tells_programs_an_object_a_line() {
+async fn dev_reports_programs_an_object_a_line() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut dev = Dev::start(&shell, &folder, &["--json", "--no-types"]);
-    dev.says("\"event\":\"looked\"").await;
+    dev.wait_for("\"event\":\"looked\"").await;
     shell.run_in(&folder, &["call", "shout", "--json", "{\"text\":\"hi\"}"]).await.is(0);
-    dev.says("\"event\":\"log\"").await;
+    dev.wait_for("\"event\":\"log\"").await;
     edit(&folder, "cases.jsonc", "\"HI\"", "\"HO\"");
-    dev.says("\"event\":\"looked\"").await;
+    dev.wait_for("\"event\":\"looked\"").await;
     fs::write(folder.join("handler.ts"), "export default (").unwrap();
-    dev.says("\"event\":\"problem\"").await;
-    let events: Vec<Value> = dev.said().iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    dev.wait_for("\"event\":\"problem\"").await;
+    let events: Vec<Value> = dev.printed().iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
     let of = |name: &str| events.iter().find(|event| event["event"] == name).unwrap_or_else(|| panic!("no {name}: {events:#?}"));
     assert!(of("published")["tookMs"].is_u64() && of("published")["slug"] == "shout");
     assert_eq!((&of("looked")["cases"]["passed"], &of("looked")["types"]), (&json!(3), &Value::Null));

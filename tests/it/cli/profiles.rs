@@ -14,24 +14,29 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
     let (id, key) = host.register("Toolsmith").await;
     let shell = Shell::new();
     let login = ["login", "--url", &host.url];
-    shell.given("bk_wrong\n", &login).await.is(3).said("").warned("error: credential missing or wrong\nhint: …\n(unauthorized, req_…)");
+    shell
+        .given("bk_wrong\n", &login)
+        .await
+        .is(3)
+        .stderr_text("")
+        .warned("error: credential missing or wrong\nhint: …\n(unauthorized, req_…)");
     assert!(!shell.config("credentials.toml").exists() && !shell.config("config.toml").exists());
-    let told = format!("builder key of {} is kept for profile default (Toolsmith)", host.url);
-    shell.given(&format!("{key}\n"), &login).await.is(0).said(&told).warned("");
-    let kept = fs::metadata(shell.config("credentials.toml")).unwrap();
-    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    let expected = format!("builder key of {} is kept for profile default (Toolsmith)", host.url);
+    shell.given(&format!("{key}\n"), &login).await.is(0).stderr_text(&expected).warned("");
+    let stored = fs::metadata(shell.config("credentials.toml")).unwrap();
+    assert_eq!(stored.permissions().mode() & 0o777, 0o600);
     let config = fs::read_to_string(shell.config("config.toml")).unwrap();
     assert!(!config.contains(&key) && config.contains(&host.url), "{config}");
     let known = format!(
         "host     {} (profile default)\nby       builder key\nbuilder  Toolsmith\nid       {id}\nlimits   $0.1 a call, $5 a day",
         host.url
     );
-    shell.run(&["whoami"]).await.is(0).said(&known);
+    shell.run(&["whoami"]).await.is(0).stderr_text(&known);
     let file = shell.file("credit", &host.mint(2.5).await);
-    shell.run(&["login", "--credential-file", &file]).await.is(0).said("developer credit of … is kept for profile default (test)");
-    shell.run(&["credits"]).await.is(0).said("credit       crd_…\nlabel        test\nleft         $2.5\n…");
-    shell.run(&["logout", "--as", "credit"]).await.is(0).said("forgotten; …");
-    shell.run(&["whoami"]).await.is(0).said(&known);
+    shell.run(&["login", "--credential-file", &file]).await.is(0).stderr_text("developer credit of … is kept for profile default (test)");
+    shell.run(&["credits"]).await.is(0).stderr_text("credit       crd_…\nlabel        test\nleft         $2.5\n…");
+    shell.run(&["logout", "--as", "credit"]).await.is(0).stderr_text("forgotten; …");
+    shell.run(&["whoami"]).await.is(0).stderr_text(&known);
     shell.run(&["logout"]).await.is(0);
     shell.run(&["whoami"]).await.is(3).warned("error: you are not signed in to …\nhint: tollhouse login --url …, or set one of …");
 }
@@ -43,8 +48,8 @@ async fn credentials_that_others_can_read_are_refused() {
     shell.given(&host.admin, &["login", "--url", &host.url, "--as", "admin"]).await.is(0);
     let file = shell.config("credentials.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let told = format!("error: `{0}` is readable by others\nhint: chmod 600 {0}", file.display());
-    shell.run(&["audit"]).await.is(3).said("").warned(&told);
+    let expected = format!("error: `{0}` is readable by others\nhint: chmod 600 {0}", file.display());
+    shell.run(&["audit"]).await.is(3).stderr_text("").warned(&expected);
     shell.given("t", &["login", "--url", &host.url]).await.is(3);
     // A credential in the environment is enough.
     let shell = shell.env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
@@ -67,18 +72,18 @@ async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, redirecting).await });
-    let told = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
-    Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(told);
-    let told = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: if that is where it is now, name that address";
-    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(told);
+    let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
+    Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(expected);
+    let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: if that is where it is now, name that address";
+    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
 }
 
 #[tokio::test]
 async fn credential_does_not_cross_a_network_in_the_clear() {
     let shell = Shell::at("http://192.0.2.1").env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
-    let told = "error: http://192.0.2.1 is plain http: whoever is on the way would read the credential\nhint: …--allow-plain-http…";
-    shell.run(&["audit"]).await.is(3).warned(told);
-    shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(told);
+    let expected = "error: http://192.0.2.1 is plain http: whoever is on the way would read the credential\nhint: …--allow-plain-http…";
+    shell.run(&["audit"]).await.is(3).warned(expected);
+    shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(expected);
 }
 
 #[tokio::test]
@@ -113,20 +118,20 @@ async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
 #[tokio::test]
 async fn an_address_that_does_not_read_is_not_repeated() {
     let shell = Shell::new().env("TOLLHOUSE_URL", "https://me:sesame@tools.example");
-    let told = "error: invalid value for '--url <URL>': it begins with http:// or https:// and a host, …\n…";
-    let ran = shell.run(&["list"]).await.is(2).said("");
+    let expected = "error: invalid value for '--url <URL>': it begins with http:// or https:// and a host, …\n…";
+    let ran = shell.run(&["list"]).await.is(2).stderr_text("");
     assert!(!ran.stderr.contains("sesame"), "{ran:?}");
-    ran.warned(told);
-    shell.run(&["list", "--url", "https://a:sesame@tools.example"]).await.is(2).warned(told);
+    ran.warned(expected);
+    shell.run(&["list", "--url", "https://a:sesame@tools.example"]).await.is(2).warned(expected);
 }
 
 #[tokio::test]
 async fn folder_of_a_stranger_leads_to_no_host() {
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
     shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
-    let told =
+    let expected =
         "error: this folder is of https://evil.example, which is no profile of yours\nhint: …tollhouse login --url https://evil.example";
-    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(told);
+    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(expected);
     shell.file("tool/.tollhouse/state.json", "{\"slug\": \"../../admin\"}");
     shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` does not read: …");
 }
@@ -154,8 +159,8 @@ async fn sign_in_link_is_opened_by_a_file_that_nobody_else_reads() {
     let host = Host::start().await;
     let shell = Shell::admin(&host).env("PATH", "/usr/bin:/bin");
     let link = shell.run(&["open"]).await.is(0);
-    let told = format!("{}/dashboard/sign-in?link=", host.url);
-    assert!(link.stdout.starts_with(&told), "without a screen it is printed: {link:?}");
+    let expected = format!("{}/dashboard/sign-in?link=", host.url);
+    assert!(link.stdout.starts_with(&expected), "without a screen it is printed: {link:?}");
     let seen = shell.home().join("seen");
     let browser = shell.file(
         "browser",
@@ -166,14 +171,14 @@ async fn sign_in_link_is_opened_by_a_file_that_nobody_else_reads() {
     );
     fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).unwrap();
     let shell = shell.env("BROWSER", &browser);
-    shell.run(&["open"]).await.is(0).said("").warned("opened the dashboard of …");
+    shell.run(&["open"]).await.is(0).stderr_text("").warned("opened the dashboard of …");
     let seen =
         crate::harness::eventually("the browser has started", std::time::Duration::from_secs(10), async || fs::read_to_string(&seen).ok())
             .await;
     let (mode, rest) = seen.split_once('\n').unwrap();
     let (argument, page) = rest.split_once('\n').unwrap();
-    assert!(mode == "600" && !argument.contains("link") && page.contains(&format!("url={told}")), "{seen}");
-    shell.run(&["open", "--print"]).await.is(0).said(&format!("{told}…"));
+    assert!(mode == "600" && !argument.contains("link") && page.contains(&format!("url={expected}")), "{seen}");
+    shell.run(&["open", "--print"]).await.is(0).stderr_text(&format!("{expected}…"));
 }
 
 #[tokio::test]
@@ -186,7 +191,7 @@ async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
 }
 
 #[tokio::test]
-async fn a_file_that_does_not_read_is_told_without_its_lines() {
+async fn a_file_that_does_not_read_is_reported_without_its_lines() {
     let shell = Shell::new();
     shell.file("config/tollhouse/config.toml", "[profiles.a]\nurl = \"http://127.0.0.1:9\"\nrpc_url = \"https://node/SECRET\" x\n");
     let ran = shell.run(&["whoami"]).await.is(2);
@@ -194,7 +199,7 @@ async fn a_file_that_does_not_read_is_told_without_its_lines() {
 }
 
 #[tokio::test]
-async fn doctor_tells_of_a_profile_who_reads_its_files_and_whether_its_host_takes_what_is_kept() {
+async fn doctor_checks_a_profiles_files_and_whether_its_key_works() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::new();
@@ -205,14 +210,19 @@ async fn doctor_tells_of_a_profile_who_reads_its_files_and_whether_its_host_take
         "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: nobody but its owner reads credentials.toml\nok    profile prod: {} takes its builder key",
         host.url
     );
-    shell.run(&["doctor", "--profile", "prod"]).await.is(0).said(&well);
+    shell.run(&["doctor", "--profile", "prod"]).await.is(0).stderr_text(&well);
     mode(0o644);
     let warned = format!("…\nwarn  profile prod: credentials.toml is readable by others → chmod 600 {}", credentials.display());
     for words in [&["doctor", "--profile", "prod"][..], &["doctor"]] {
-        shell.run(words).await.is(0).said(&warned);
+        shell.run(words).await.is(0).stderr_text(&warned);
     }
     mode(0o600);
-    shell.run(&["doctor", "--profile", "other"]).await.is(2).said("").warned("error: there is no profile `other`\nhint: there are: prod");
+    shell
+        .run(&["doctor", "--profile", "other"])
+        .await
+        .is(2)
+        .stderr_text("")
+        .warned("error: there is no profile `other`\nhint: there are: prod");
     drop(host);
     let away = shell.run(&["doctor", "--profile", "prod"]).await.is(1);
     assert!(away.stdout.contains("\nfail  profile prod: ") && away.stdout.contains("does not answer"), "{away:?}");

@@ -23,16 +23,16 @@ async fn transfers_that_no_receipt_names_and_receipts_without_a_transfer_are_lis
     for _ in 0..2 {
         host.call_paid("echo", &json!({}), &payer.pay(&challenge)).await.is(200);
     }
-    let told = admin.json(&["reconcile", "--since", "1h"]).await;
-    assert_eq!((&told["transfers"], &told["receipts"], &told["agrees"]), (&json!(2), &json!(2), &json!(true)), "{told}");
+    let answer = admin.json(&["reconcile", "--since", "1h"]).await;
+    assert_eq!((&answer["transfers"], &answer["receipts"], &answer["agrees"]), (&json!(2), &json!(2), &json!(true)), "{answer}");
     // A direct transfer to the address, without the host.
     chain.mint(PAY_TO, 77).await;
     let ran = admin.run(&["reconcile", "--network", "base-sepolia", "--json"]).await.is(1);
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
-        (&told["unknown"][0]["amount"], &told["unknown"][1], &told["agrees"]),
+        (&answer["unknown"][0]["amount"], &answer["unknown"][1], &answer["agrees"]),
         (&json!("77"), &json!(null), &json!(false)),
-        "{told}"
+        "{answer}"
     );
     // A reorganization of the chain removes a payment.
     let snapshot = chain.rpc("evm_snapshot", json!([])).await;
@@ -82,14 +82,14 @@ async fn a_transaction_that_two_receipts_of_an_older_store_name_is_listed_with_b
     host.restart().await;
     let admin = Shell::admin(&host);
     let ran = admin.run(&["reconcile", "--since", "1h", "--json"]).await.is(1);
-    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let reported: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let mut both = [&paid[0].1, &paid[1].1];
     both.sort_unstable();
-    let doubled = &told["doubled"][0];
+    let doubled = &reported["doubled"][0];
     assert_eq!(
         (&doubled["transaction"], &doubled["receiptIds"], &doubled["transfers"]),
         (&json!(paid[0].0), &json!(both), &json!(1)),
-        "{told}"
+        "{reported}"
     );
     let shown = admin.run(&["reconcile"]).await.is(1).stdout;
     assert!(shown.contains("doubled") && both.iter().all(|receipt| shown.contains(receipt.as_str())), "{shown}");

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use super::{devs::Dev, folders::begun, harness::Shell};
+use super::{devs::Dev, folders::started, harness::Shell};
 use crate::fixtures::{folders, jsonc};
 
 /// A handler that requests the URLs in its input, and returns the results.
@@ -12,7 +12,7 @@ const HANDLER: &str = "export default async (req, ctx) => ({ came: await Promise
 
 /// Creates the folder of a tool with that handler, which may call one host.
 async fn asking(shell: &Shell, cases: &Value) -> std::path::PathBuf {
-    let folder = begun(shell, "asks").await;
+    let folder = started(shell, "asks").await;
     fs::remove_file(folder.join("handler.ts")).unwrap();
     fs::write(folder.join("handler.js"), HANDLER).unwrap();
     let tool = json!({
@@ -29,8 +29,8 @@ fn write(folder: &Path, cases: &Value) {
     fs::write(folder.join("cases.jsonc"), cases.to_string()).unwrap();
 }
 
-fn case(name: &str, http: &Value, urls: &[&str], came: &Value) -> Value {
-    json!({ "name": name, "http": http, "input": { "urls": urls }, "output": { "came": came } })
+fn case(name: &str, http: &Value, urls: &[&str], received: &Value) -> Value {
+    json!({ "name": name, "http": http, "input": { "urls": urls }, "output": { "came": received } })
 }
 
 #[tokio::test]
@@ -55,23 +55,23 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
     ]);
     let shell = Shell::new();
     let folder = asking(&shell, &cases).await;
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   6/6");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).stderr_text("…\ncases   6/6");
 
     // A recorded answer that is never requested is an error, and so is an invalid one.
     write(&folder, &json!([case("asks for both", &json!([first, second]), &[ONE], &json!([one]))]));
-    let told = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said(&told);
+    let expected = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).stderr_text(&expected);
     write(&folder, &json!([case("no answer", &json!([{ "url": ONE, "body": 1 }]), &[], &json!([]))]));
     shell
         .run_in(&folder, &["check", "--no-types"])
         .await
         .is(1)
-        .said("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
+        .stderr_text("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
 
     // `dev` uses them too. The endpoint that it serves does not.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));
     let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
-    dev.says("cases 1/1").await;
+    dev.wait_for("cases 1/1").await;
     assert_eq!(dev.call_of("asks", &json!({ "urls": ["https://api.example.com.invalid/"] })).await["came"], json!(["not_granted"]));
     dev.end(rustix::process::Signal::TERM).await;
 }
@@ -92,8 +92,8 @@ async fn shipped_tools_do_what_their_cases_with_recorded_answers_say() {
         for file in fs::read_dir(&folder).unwrap().flatten() {
             fs::copy(file.path(), copy.join(file.file_name())).unwrap();
         }
-        let told = format!("…\ncases   {0}/{0}", cases.len());
-        shell.run_in(&copy, &["check", "--no-types"]).await.is(0).said(&told);
+        let expected = format!("…\ncases   {0}/{0}", cases.len());
+        shell.run_in(&copy, &["check", "--no-types"]).await.is(0).stderr_text(&expected);
     }
     assert!(tried > 0);
 }

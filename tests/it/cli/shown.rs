@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::{devs::Dev, folders::begun, harness::Shell};
+use super::{devs::Dev, folders::started, harness::Shell};
 use crate::harness::{Host, eventually, js, tollhouse};
 
 /// Returns a tool that sets its price itself.
@@ -18,7 +18,7 @@ fn metered(slug: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn nobody_is_told_that_they_are_not_signed_in() {
+async fn nobody_learns_that_they_are_not_signed_in() {
     let host = Host::start().await;
     let shell = Shell::at(&host.url);
     let hint = "hint: tollhouse login --url …, or set one of TOLLHOUSE_BUILDER_KEY, TOLLHOUSE_ADMIN_TOKEN, …";
@@ -26,18 +26,18 @@ async fn nobody_is_told_that_they_are_not_signed_in() {
 }
 
 #[tokio::test]
-async fn list_and_show_tell_what_a_metered_tool_may_cost() {
+async fn list_and_show_show_what_a_metered_tool_may_cost() {
     let host = Host::start().await;
     host.publish(&metered("meter")).await;
     let shell = Shell::admin(&host);
     for words in [&["list", "--all"][..], &["list", "--public"]] {
-        shell.run(words).await.is(0).said("…\nmeter  …up to $0.05…\n…");
+        shell.run(words).await.is(0).stderr_text("…\nmeter  …up to $0.05…\n…");
     }
-    shell.run(&["show", "meter"]).await.is(0).said("…\nprice…up to $0.05\n…");
+    shell.run(&["show", "meter"]).await.is(0).stderr_text("…\nprice…up to $0.05\n…");
 }
 
 #[tokio::test]
-async fn calls_and_revenue_tell_what_was_taken_and_when() {
+async fn calls_and_revenue_show_what_was_taken_and_when() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let builder = Shell::builder(&host, &key);
@@ -55,13 +55,13 @@ async fn calls_and_revenue_tell_what_was_taken_and_when() {
         (calls.stdout.lines().count() == 2).then_some(calls)
     })
     .await
-    .said("…succeeded…  $0.01  …\n…handler_failed…  not charged  …");
+    .stderr_text("…succeeded…  $0.01  …\n…handler_failed…  not charged  …");
     eventually("the sale is counted", Duration::from_secs(20), async || {
         (builder.json(&["revenue"]).await["totals"]["paidCalls"] == 1).then_some(())
     })
     .await;
     let daily = "endpoint  day …\nmoody …2 …1 …1 …\n          20…-…-… …2 …1…\nall …20…-…-… …\nall …";
-    builder.run(&["revenue", "--daily"]).await.is(0).said(daily);
+    builder.run(&["revenue", "--daily"]).await.is(0).stderr_text(daily);
     let metrics = builder.run(&["metrics", "moody"]).await.is(0);
     assert!((2..=3).contains(&metrics.stdout.lines().count()), "rows with calls, and none without: {metrics:?}");
 }
@@ -75,7 +75,7 @@ async fn payouts_name_commands_networks_and_tokens() {
         "error: it was not said yet where payouts go\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
     builder.run(&["payouts", "make"]).await.is(1).warned(unset);
     let settings = ["payouts", "settings", "--address", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"];
-    builder.run(&settings).await.is(0).said("…\nnetwork…base-sepolia (eip155:84532)\nasset…USDC (0x…)\n…");
+    builder.run(&settings).await.is(0).stderr_text("…\nnetwork…base-sepolia (eip155:84532)\nasset…USDC (0x…)\n…");
     let wrong = ["payouts", "settings", "--address", "0x1"];
     builder.run(&wrong).await.is(1).warned("error: …\n…at --address\n…");
     Shell::at(&host.url)
@@ -126,15 +126,15 @@ async fn types_are_checked_though_a_folder_above_has_a_tsconfig() {
     fs::create_dir_all(&bin).unwrap();
     // A compiler that behaves as TypeScript 6 and later do. Earlier versions report an unknown flag
     // in the same way.
-    let says = "error TS5112: tsconfig.json is present but will not be loaded if files are specified on commandline. Use '--ignoreConfig' to skip this error.";
-    fs::write(bin.join("tsc"), format!("#!/bin/sh\ncase \"$*\" in *--ignoreConfig*) exit 0;; esac\necho \"{says}\"\nexit 1\n")).unwrap();
+    let text = "error TS5112: tsconfig.json is present but will not be loaded if files are specified on commandline. Use '--ignoreConfig' to skip this error.";
+    fs::write(bin.join("tsc"), format!("#!/bin/sh\ncase \"$*\" in *--ignoreConfig*) exit 0;; esac\necho \"{text}\"\nexit 1\n")).unwrap();
     fs::set_permissions(bin.join("tsc"), fs::Permissions::from_mode(0o755)).unwrap();
     let ran = shell.run_in(&folder, &["check"]).await;
     assert!(ran.stdout.contains("types   ok"), "{ran:?}");
 }
 
 #[tokio::test]
-async fn serve_tells_where_the_dashboard_and_the_admin_token_are() {
+async fn serve_shows_where_the_dashboard_and_the_admin_token_are() {
     let data = tempfile::tempdir().unwrap();
     let mut command = tokio::process::Command::from(tollhouse());
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path().join("d")).env_remove("TOLLHOUSE_ADMIN_TOKEN");
@@ -150,7 +150,7 @@ async fn serve_tells_where_the_dashboard_and_the_admin_token_are() {
 #[tokio::test]
 async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let secrets =
         "\u{feff}A=1\nB=\"x\" # note\nC=x # note\nD=\"l1\\nl2\"\nE='a#b'\nF=\"-----BEGIN\nAAAA\n-----END\"\nexport G = spaced\r\nH=a=b==\n";
     fs::write(folder.join(".env.dev"), secrets).unwrap();
@@ -163,14 +163,14 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     )
     .unwrap();
     let mut dev = Dev::start(&shell, &folder, &["--no-types", "--price", "0"]);
-    dev.says("published").await;
+    dev.wait_for("published").await;
     let called = shell.run_in(&folder, &["call", "--json", r#"{"text":"hi"}"#]).await.is(0);
     let answer: serde_json::Value = serde_json::from_str(&called.stdout).unwrap();
     let env: serde_json::Value = serde_json::from_str(answer["text"].as_str().unwrap()).unwrap();
-    let wanted = json!({
+    let requested = json!({
         "A": "1", "B": "x", "C": "x", "D": "l1\nl2", "E": "a#b", "F": "-----BEGIN\nAAAA\n-----END", "G": "spaced", "H": "a=b=="
     });
-    assert_eq!(env, wanted);
+    assert_eq!(env, requested);
     eventually("the log is told", Duration::from_secs(20), async || {
         shell.run_in(&folder, &["logs"]).await.is(0).stdout.contains("was called").then_some(())
     })
@@ -182,6 +182,6 @@ async fn commands_in_a_folder_that_dev_serves_are_about_its_tool() {
     // A value that cannot be parsed is refused with its line. Unbalanced quotes are never dropped
     // silently.
     fs::write(folder.join(".env.dev"), format!("{secrets}I=\"un\n")).unwrap();
-    dev.says("line 11 of ").await;
+    dev.wait_for("line 11 of ").await;
     assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
 }

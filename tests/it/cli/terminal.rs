@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
-    folders::{begun, edit, edit_thrice},
-    harness::{Shell, fits, told_of_a_call},
+    folders::{edit, edit_thrice, started},
+    harness::{Shell, call_output, fits},
     hostile::{hostile, is_harmless},
 };
 use crate::harness::{Host, js};
@@ -40,22 +40,22 @@ impl Terminal {
     }
 
     /// Reads until this is shown.
-    async fn shows(&mut self, wanted: &str) {
+    async fn shows(&mut self, requested: &str) {
         let stdout = self.child.stdout.as_mut().unwrap();
         let read = async {
-            while !self.seen.contains(wanted) {
+            while !self.seen.contains(requested) {
                 let mut bytes = [0; 1 << 10];
                 let read @ 1.. = stdout.read(&mut bytes).await.unwrap() else { panic!("it ended: {}", self.seen) };
                 self.seen += &String::from_utf8_lossy(&bytes[..read]);
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), read).await.unwrap_or_else(|_| panic!("no `{wanted}`"));
+        tokio::time::timeout(Duration::from_secs(30), read).await.unwrap_or_else(|_| panic!("no `{requested}`"));
     }
 
     /// Reads until this is shown again.
-    async fn shows_next(&mut self, wanted: &str) {
+    async fn shows_next(&mut self, requested: &str) {
         let seen = std::mem::take(&mut self.seen);
-        self.shows(wanted).await;
+        self.shows(requested).await;
         self.seen = seen + &self.seen;
     }
 
@@ -78,14 +78,14 @@ async fn at_a_terminal_it_asks_and_only_a_yes_is_one() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => 1;")).await;
     let shell = Shell::admin(&host);
-    for (answer, code, told) in
+    for (answer, code, reported) in
         [("\n", 1, "error: nothing was done"), ("nay\n", 1, "error: nothing was done"), ("y\n", 0, "shout is deleted")]
     {
         let mut terminal = Terminal::start(&shell, &["delete", "shout"]);
         terminal.shows("[y/N] ").await;
         terminal.types(answer).await;
         let (ended, seen) = terminal.ended().await;
-        assert!(ended == code && seen.contains(told), "{answer:?}: {ended}: {seen}");
+        assert!(ended == code && seen.contains(reported), "{answer:?}: {ended}: {seen}");
     }
     shell.run(&["show", "shout"]).await.is(1);
 }
@@ -123,11 +123,11 @@ async fn ctrl_c_at_a_hidden_question_leaves_the_terminal_as_it_was() {
 }
 
 #[tokio::test]
-async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
+async fn colors_are_where_a_terminal_is_and_nobody_forbids_them() {
     let host = Host::start().await;
     host.publish(&js("shout", 0.0, "export default () => { throw new Error('no'); };")).await;
     host.call("shout", &json!({})).await;
-    told_of_a_call(&Shell::admin(&host), "shout").await;
+    call_output(&Shell::admin(&host), "shout").await;
     for (name, value, are_there) in [("TERM", "xterm", true), ("TERM", "dumb", false), ("NO_COLOR", "1", false)] {
         let shell = Shell::admin(&host).env("TERM", "xterm").env(name, value);
         let (ended, seen) = Terminal::start(&shell, &["calls", "shout"]).ended().await;
@@ -140,9 +140,9 @@ async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
 
 /// Text of the host is cleaned before it is shown. Colors come from the command itself.
 #[tokio::test]
-async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
+async fn a_terminal_follows_colors_of_ours_and_nothing_of_a_host() {
     let shell = Shell::at(&hostile().await).env("TOLLHOUSE_ADMIN_TOKEN", "t").env("TERM", "xterm");
-    for (words, colour) in [
+    for (words, color) in [
         (&["calls", "anything"][..], "\u{1b}[31m"),
         (&["logs", "anything"], "\u{1b}[2m"),
         (&["show", "anything", "--source"], ""),
@@ -150,9 +150,9 @@ async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
         (&["host", "ledger"], ""),
     ] {
         let (ended, seen) = Terminal::start(&shell, words).ended().await;
-        assert!(ended == 0 && seen.contains(colour) && !seen.contains("U+001B[0m"), "{words:?}: {ended}: {seen:?}");
-        let told = [colour, "\u{1b}[0m"].iter().fold(lines(&seen), |told, ours| told.replace(ours, ""));
-        assert!(is_harmless(&told), "{words:?}: {seen:?}");
+        assert!(ended == 0 && seen.contains(color) && !seen.contains("U+001B[0m"), "{words:?}: {ended}: {seen:?}");
+        let reported = [color, "\u{1b}[0m"].iter().fold(lines(&seen), |reported, ours| reported.replace(ours, ""));
+        assert!(is_harmless(&reported), "{words:?}: {seen:?}");
     }
 }
 
@@ -162,9 +162,9 @@ fn lines(seen: &str) -> String {
 }
 
 #[tokio::test]
-async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
+async fn dev_at_a_terminal_shows_what_happens_and_follows_its_keys() {
     let shell = Shell::new().env("NO_COLOR", "1");
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     edit(&folder, "tool.json", "{ \"type\": \"string\" } },\n    \"required\": [\"text\"]", "{ \"type\": \"string\" } }");
     let dev = ["dev", "--port", "0", ";", "echo", "ended $?", ";", "stty"];
     let mut terminal = Terminal::start_in(&shell, &folder, &dev);
@@ -194,7 +194,7 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
 …:…:…  published … in … ms…
 …";
     assert!(fits(&seen, head), "{seen}");
-    for told in [
+    for reported in [
         &["…:…:…  published … in … ms   types ok   cases 3/3", "…:…:…  published … in … ms\n          types ok   cases 3/3"][..],
         &["…:…:…  POST 200  … ms  cpu … ms  yours, free  rcpt_…"],
         &["…:…:…    info  shouting  {\"length\":2}"],
@@ -207,7 +207,7 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
             "          cases 2/3   ✗ \"shouts\": /text expected \"HI\", got nothing",
         ],
     ] {
-        assert!(told.iter().any(|told| fits(&seen, &format!("…\n{told}\n…"))), "no {told:?} in\n{seen}");
+        assert!(reported.iter().any(|reported| fits(&seen, &format!("…\n{reported}\n…"))), "no {reported:?} in\n{seen}");
     }
     // The terminal is restored, and the typed keys are not shown.
     assert!(seen.contains("ended 0") && !seen.contains("-icanon") && !seen.contains("-echo "), "{seen}");
@@ -217,7 +217,7 @@ async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
 #[tokio::test]
 async fn ctrl_c_ends_dev_and_leaves_the_terminal_as_it_was() {
     let shell = Shell::new();
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let mut terminal = Terminal::start_in(&shell, &folder, &["dev", "--port", "0", "--no-types", ";", "echo", "ended $?", ";", "stty"]);
     terminal.shows("cases 3/3").await;
     terminal.types("\u{3}").await;
@@ -232,7 +232,7 @@ async fn deploy_at_a_terminal_asks_for_what_one_attests() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::new().env("NO_COLOR", "1");
     shell.given(&key, &["login", "--url", &host.url, "--profile", "prod"]).await.is(0);
-    let folder = begun(&shell, "shout").await;
+    let folder = started(&shell, "shout").await;
     let question = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal? [y/N] ";
     let deploy = async |answer: &str| {
         let mut terminal = Terminal::start_in(&shell, &folder, &["deploy", "--profile", "prod"]);
@@ -248,7 +248,7 @@ async fn deploy_at_a_terminal_asks_for_what_one_attests() {
     assert_eq!(deploy("y\n").await.0, 0);
     edit_thrice(&folder);
     let (ended, seen) = deploy("y\n").await;
-    let told = format!(
+    let expected = format!(
         "shout → {}  (profile prod, yours, revision 1)
   handler       … → …  +1 −1
   priceUsd      0.01 → 0.02          you get 0.019 a call
@@ -259,5 +259,5 @@ published …, revision 2, in … ms   waiting for an admin: httpGetJson
 {}/tools/shout",
         host.url, host.url
     );
-    assert!(ended == 0 && fits(&seen, &told), "{ended}: {seen}");
+    assert!(ended == 0 && fits(&seen, &expected), "{ended}: {seen}");
 }

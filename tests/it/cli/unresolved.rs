@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::harness::Shell;
-use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
+use crate::harness::{Facilitator, Host, Payer, SettleMode, eventually, js};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 
@@ -43,9 +43,9 @@ async fn page(host: &Host) -> String {
 async fn doctor(admin: &Shell, host: &Host) -> String {
     let data = host.folder().join("data").display().to_string();
     let ran = admin.run(&["doctor", "--json", "--data", &data]).await;
-    let told: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-    let finding = told["findings"].as_array().unwrap().iter().find(|finding| finding["part"] == "settlements");
-    let finding = finding.unwrap_or_else(|| panic!("nothing of settlements: {told}"));
+    let reported: Value = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let finding = reported["findings"].as_array().unwrap().iter().find(|finding| finding["part"] == "settlements");
+    let finding = finding.unwrap_or_else(|| panic!("nothing of settlements: {reported}"));
     format!("{}: {}", finding["level"].as_str().unwrap(), finding["text"].as_str().unwrap())
 }
 
@@ -65,7 +65,7 @@ async fn reported(host: &Host, admin: &Shell) -> Reported {
 /// The facilitator never says how the settlement ended. A real one would in the end.
 #[tokio::test]
 async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
-    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let facilitator = Facilitator::start(SettleMode::Unanswered).await;
     let host = Host::builder().settled_by(&facilitator.url).flag("--unresolved-after-ms", 1_000).start().await;
     let (_, key) = host.register("Toolsmith").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js("echo", 0.01, ECHO)).await.is(200);
@@ -85,7 +85,7 @@ async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
         host.payment(&payment.id()).await.filter(|payment| payment["state"] == "unresolved")
     })
     .await;
-    let asked = facilitator.asked();
+    let request = facilitator.asked();
     let found = reported(&host, &admin).await;
     let (level_and_count, rest) = found.doctor.split_once(", the oldest since 20").unwrap_or_else(|| panic!("{found:?}"));
     assert_eq!(level_and_count, "warn: 1 settlement is unresolved");
@@ -99,11 +99,11 @@ async fn unresolved_settlement_is_seen_everywhere_until_an_admin_resolves_it() {
     assert_eq!(events(&feed, "payment.unresolved"), 1, "{feed}");
     // The payment stays used, and nobody is asked any more.
     host.call_paid("echo", &json!({}), &payment).await.is(502);
-    assert_eq!(facilitator.asked(), asked);
+    assert_eq!(facilitator.asked(), request);
 
     let (id, transaction) = (payment.id(), format!("0x{}", "ab".repeat(32)));
     let resolved = admin.run(&["settlements", "resolve", &id, "--paid", &transaction, "--yes"]).await;
-    resolved.is(0).said(&format!("{id} is settled"));
+    resolved.is(0).stderr_text(&format!("{id} is settled"));
     assert_eq!(reported(&host, &admin).await, none);
     let answer = host.call_paid("echo", &json!({}), &payment).await.is(200);
     assert_eq!(host.receipt(&answer.receipt_id()).await["transaction"], transaction.as_str());

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
-use crate::harness::{Answer, Host, eventually, js, rounds_asked};
+use crate::harness::{Answer, Host, eventually, js, rounds_requested};
 
 /// Number of times that each host makes all changes and reverts them; the second value is for the
 /// long form, which [`ASKED`] selects.
@@ -104,8 +104,8 @@ impl Subject {
         self.changes += 1;
         let at = format!("/ai/endpoints/{}", self.slug);
         let judge = |verdict: Value| {
-            let asked = host.request(Method::POST, &format!("/ai/admin/reviews/{}", self.slug));
-            asked.header("x-admin-token", &host.admin).json(&verdict)
+            let query = host.request(Method::POST, &format!("/ai/admin/reviews/{}", self.slug));
+            query.header("x-admin-token", &host.admin).json(&verdict)
         };
         let own = |method: Method, path: &str, body: &Value| host.request(method, path).header("x-builder-key", &self.key).json(body);
         let (name, request) = match (self.kind, self.is_taken()) {
@@ -121,15 +121,15 @@ impl Subject {
             }
             (Kind::Key, _) => ("rotate a key", own(Method::POST, "/ai/builders/keys", &Value::Null)),
         };
-        let begun = Instant::now();
+        let started = Instant::now();
         let answer = Answer::read(request.send().await.unwrap()).await.unwrap();
-        let took = begun.elapsed();
+        let elapsed = started.elapsed();
         let answer = answer.is(200).json();
         if self.kind == Kind::Key {
             let next = answer["builderKey"].as_str().unwrap().to_owned();
             self.old = std::mem::replace(&mut self.key, next);
         }
-        (name, took)
+        (name, elapsed)
     }
 
     /// Returns the state that hosts must show now.
@@ -152,7 +152,7 @@ impl Subject {
     }
 
     /// Returns the state that an answer shows.
-    fn told(&self, answer: &Answer) -> String {
+    fn value_in(&self, answer: &Answer) -> String {
         let body = answer.json();
         match self.kind {
             _ if answer.status != 200 => body["error"]["code"].as_str().unwrap().to_owned(),
@@ -167,21 +167,21 @@ impl Subject {
         if self.kind == Kind::Key {
             host.send(self.asks(host, &self.key)).await.is(200);
         }
-        self.told(&host.send(self.asks(host, &self.old)).await)
+        self.value_in(&host.send(self.asks(host, &self.old)).await)
     }
 
     /// Starts calls on these hosts. They have made their first op, and wait for the gate before the
     /// second.
     async fn running(&self, gate: &Gate, hosts: &[&Host]) -> Vec<JoinHandle<Answer>> {
-        let before = gate.asked.load(Ordering::SeqCst);
-        let begun = hosts.iter().map(|host| {
+        let before = gate.requested.load(Ordering::SeqCst);
+        let started = hosts.iter().map(|host| {
             let call = host.request(Method::POST, &format!("/tools/{}", self.slug)).json(&json!({ "gate": gate.url }));
             tokio::spawn(async move { Host::try_send(call).await.unwrap() })
         });
-        let begun: Vec<_> = begun.collect();
+        let started: Vec<_> = started.collect();
         let all = before + hosts.len();
-        eventually("calls wait", TAKEN_UP_WITHIN, async || (gate.asked.load(Ordering::SeqCst) == all).then_some(())).await;
-        begun
+        eventually("calls wait", TAKEN_UP_WITHIN, async || (gate.requested.load(Ordering::SeqCst) == all).then_some(())).await;
+        started
     }
 }
 
@@ -189,7 +189,7 @@ impl Subject {
 struct Gate {
     address: String,
     url: String,
-    asked: Arc<AtomicUsize>,
+    requested: Arc<AtomicUsize>,
     /// Number of requests to answer.
     open: watch::Sender<usize>,
 }
@@ -198,8 +198,8 @@ impl Gate {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (asked, open) = (Arc::new(AtomicUsize::new(0)), watch::Sender::new(0));
-        let (counted, opened) = (Arc::clone(&asked), open.subscribe());
+        let (request, open) = (Arc::new(AtomicUsize::new(0)), watch::Sender::new(0));
+        let (counted, opened) = (Arc::clone(&request), open.subscribe());
         let waits = get(move || {
             let (number, mut opened) = (counted.fetch_add(1, Ordering::SeqCst), opened.clone());
             async move {
@@ -208,12 +208,12 @@ impl Gate {
             }
         });
         tokio::spawn(async move { axum::serve(listener, Router::new().route("/", waits)).await });
-        Self { url: format!("http://{address}/"), address, asked, open }
+        Self { url: format!("http://{address}/"), address, requested: request, open }
     }
 
     /// Answers the requests so far.
     fn open(&self) {
-        self.open.send_replace(self.asked.load(Ordering::SeqCst));
+        self.open.send_replace(self.requested.load(Ordering::SeqCst));
     }
 
     /// Starts hosts of one database whose tools may call this server.
@@ -224,66 +224,66 @@ impl Gate {
 
 /// The durations of changes, by name.
 #[derive(Default)]
-struct Took(BTreeMap<&'static str, Vec<Duration>>);
+struct ChangeTimes(BTreeMap<&'static str, Vec<Duration>>);
 
-impl Took {
-    fn add(&mut self, (name, took): (&'static str, Duration)) {
-        self.0.entry(name).or_default().push(took);
+impl ChangeTimes {
+    fn add(&mut self, (name, elapsed): (&'static str, Duration)) {
+        self.0.entry(name).or_default().push(elapsed);
     }
 
     /// Prints the durations of each kind of change. Returns this percentile of the slowest kind.
-    fn tell(&self, of: usize) -> Duration {
-        let slowest = self.0.iter().map(|(name, took)| {
-            let [half, most] = [50, of].map(|of| percentile(took.iter().copied(), of));
-            println!("{name}: {} times, answered after {half:?} (p50), {most:?} (p{of})", took.len());
-            most
+    fn print(&self, of: usize) -> Duration {
+        let slowest = self.0.iter().map(|(name, elapsed)| {
+            let [half, max] = [50, of].map(|of| percentile(elapsed.iter().copied(), of));
+            println!("{name}: {} times, answered after {half:?} (p50), {max:?} (p{of})", elapsed.len());
+            max
         });
         slowest.max().unwrap()
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_that_is_answered_holds_at_all_hosts_and_for_the_next_op_of_what_runs_there() {
-    let is_long = rounds_asked(ASKED).is_some();
+async fn an_answered_change_holds_at_all_hosts_and_for_running_calls() {
+    let is_long = rounds_requested(ASKED).is_some();
     let gate = Gate::start().await;
     let cluster = gate.cluster(3).await;
     let mut subjects = Subject::all(&cluster.hosts[0]).await;
-    let mut took = Took::default();
+    let mut elapsed = ChangeTimes::default();
     for _ in 0..TURNS[usize::from(is_long)] {
-        for (host, beside) in cluster.each() {
-            let beside: Vec<_> = beside.collect();
+        for (host, alongside) in cluster.each() {
+            let alongside: Vec<_> = alongside.collect();
             for subject in &mut subjects {
-                let running = if subject.reaches_what_runs() { subject.running(&gate, &beside).await } else { vec![] };
-                took.add(subject.change(host).await);
+                let running = if subject.reaches_what_runs() { subject.running(&gate, &alongside).await } else { vec![] };
+                elapsed.add(subject.change(host).await);
                 gate.open();
-                hold_at(subject, &beside).await;
+                hold_at(subject, &alongside).await;
                 for answer in join_all(running).await {
-                    let told = answer.unwrap().is(200).json();
-                    assert_eq!((&told["first"], &told["then"]), (&json!("done"), &json!("not_granted")), "{:?}", subject.kind);
+                    let body = answer.unwrap().is(200).json();
+                    assert_eq!((&body["first"], &body["then"]), (&json!("done"), &json!("not_granted")), "{:?}", subject.kind);
                 }
-                took.add(subject.change(host).await);
-                hold_at(subject, &beside).await;
+                elapsed.add(subject.change(host).await);
+                hold_at(subject, &alongside).await;
             }
         }
     }
-    let slowest = took.tell(99);
+    let slowest = elapsed.print(99);
     assert!(!is_long || slowest < ANSWERED_WITHIN, "one in a hundred took {slowest:?}");
 }
 
 /// Checks that each of these hosts uses the last change.
 async fn hold_at(subject: &Subject, hosts: &[&Host]) {
-    let told = join_all(hosts.iter().map(|host| subject.at(host))).await;
-    assert!(told.iter().all(|told| *told == subject.expected()), "{:?}, change {}: {told:?}", subject.kind, subject.changes);
+    let answer = join_all(hosts.iter().map(|host| subject.at(host))).await;
+    assert!(answer.iter().all(|answer| *answer == subject.expected()), "{:?}, change {}: {answer:?}", subject.kind, subject.changes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothing_older_when_it_goes_on() {
-    let is_long = rounds_asked(ASKED).is_some();
+async fn a_change_skips_a_stalled_host_which_serves_nothing_stale_later() {
+    let is_long = rounds_requested(ASKED).is_some();
     let gate = Gate::start().await;
     let cluster = gate.cluster(3).await;
     let [host, other, still] = &cluster.hosts[..] else { unreachable!("there are three") };
     let mut subjects = Subject::all(host).await;
-    let (mut took, mut fenced) = (Took::default(), 0);
+    let (mut elapsed, mut fenced) = (ChangeTimes::default(), 0);
     for _ in 0..STOPS[usize::from(is_long)] {
         let mut running = Vec::new();
         for subject in subjects.iter().filter(|subject| subject.reaches_what_runs()) {
@@ -296,7 +296,7 @@ async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothi
         });
         let waiting: Vec<_> = waiting.collect();
         for changed in join_all(subjects.iter_mut().map(|subject| subject.change(host))).await {
-            took.add(changed);
+            elapsed.add(changed);
         }
         for subject in &subjects {
             hold_at(subject, &[other]).await;
@@ -305,9 +305,9 @@ async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothi
         still.wake();
         for (subject, waiting) in subjects.iter().zip(waiting) {
             for answer in join_all(waiting).await {
-                let told = subject.told(&answer.unwrap().unwrap());
-                fenced += usize::from(told == "store_unavailable");
-                assert!([&*subject.expected(), "store_unavailable"].contains(&&*told), "{:?} is of before: {told}", subject.kind);
+                let reported = subject.value_in(&answer.unwrap().unwrap());
+                fenced += usize::from(reported == "store_unavailable");
+                assert!([&*subject.expected(), "store_unavailable"].contains(&&*reported), "{:?} is of before: {reported}", subject.kind);
             }
         }
         for answer in join_all(running).await {
@@ -322,6 +322,6 @@ async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothi
         }
     }
     println!("{fenced} calls were refused by the host that had stood still");
-    let slowest = took.tell(100);
+    let slowest = elapsed.print(100);
     assert!(!is_long || slowest <= WAITS_AT_MOST, "a change took {slowest:?}");
 }

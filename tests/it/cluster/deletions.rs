@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
-use crate::harness::{Host, Payer, eventually, js, rounds_asked, s3::S3};
+use crate::harness::{Host, Payer, eventually, js, rounds_requested, s3::S3};
 
 /// Number of files of a deleted endpoint, and of such endpoints; the second values are for the long
 /// form, which [`ASKED`] selects.
@@ -47,14 +47,14 @@ async fn filled(host: &Host, slug: &str, files: usize) {
 
 /// Pays for calls on a host, one after the other, while `goes_on`. Returns the duration of each.
 async fn pays(host: &Host, payer: &Payer, challenge: &Value, goes_on: &AtomicBool) -> Vec<Duration> {
-    let mut took = vec![];
+    let mut elapsed = vec![];
     while goes_on.load(Ordering::SeqCst) {
         let payment = payer.pay(challenge);
-        let began = Instant::now();
+        let started = Instant::now();
         host.call_paid("paid", &json!({}), &payment).await.is(200);
-        took.push(began.elapsed());
+        elapsed.push(started.elapsed());
     }
-    took
+    elapsed
 }
 
 /// Checks that a host is always ready, while `goes_on`.
@@ -67,7 +67,7 @@ async fn is_ready(host: &Host, goes_on: &AtomicBool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_with_many_files_are_deleted_and_no_host_is_fenced_or_payment_delayed() {
-    let long = usize::from(rounds_asked(ASKED).is_some());
+    let long = usize::from(rounds_requested(ASKED).is_some());
     let (files, deletions) = (FILES[long], DELETIONS[long]);
     let s3 = S3::start().await;
     let cluster = Cluster::of(Host::builder().with_objects_in(&s3), 2).await;
@@ -89,32 +89,32 @@ async fn endpoints_with_many_files_are_deleted_and_no_host_is_fenced_or_payment_
     s3.takes(SLOW);
     goes_on.store(true, Ordering::SeqCst);
     let deleting = async {
-        let mut took = vec![];
+        let mut elapsed = vec![];
         for n in 0..deletions {
-            let began = Instant::now();
+            let started = Instant::now();
             let deleted = second.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json();
-            took.push(began.elapsed());
+            elapsed.push(started.elapsed());
             // The answer may have been lost. Every host gives the same answer to a repetition.
             assert_eq!(first.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json(), deleted);
         }
         eventually("all objects are gone", TAKEN_UP_WITHIN, async || s3.objects().is_empty().then_some(())).await;
         goes_on.store(false, Ordering::SeqCst);
-        took
+        elapsed
     };
-    let (deleted, beside, ..) = tokio::join!(deleting, paying(), is_ready(first, &goes_on), is_ready(second, &goes_on));
-    let most = |took: &(Vec<Duration>, Vec<Duration>), of| percentile(took.0.iter().chain(&took.1).copied(), of);
-    let (alone, delayed) = (most(&before, 100), most(&beside, 100));
+    let (deleted, alongside, ..) = tokio::join!(deleting, paying(), is_ready(first, &goes_on), is_ready(second, &goes_on));
+    let max = |elapsed: &(Vec<Duration>, Vec<Duration>), of| percentile(elapsed.0.iter().chain(&elapsed.1).copied(), of);
+    let (alone, delayed) = (max(&before, 100), max(&alongside, 100));
     println!(
         "{deletions} endpoints with {files} files, {} ms per request: deleted in {:?} at most; {} payments took {:?} (p50), {delayed:?} (most) \
          beside them, and {:?}, {alone:?} without",
         SLOW.as_millis(),
         deleted.iter().max().unwrap(),
-        beside.0.len() + beside.1.len(),
-        most(&beside, 50),
-        most(&before, 50),
+        alongside.0.len() + alongside.1.len(),
+        max(&alongside, 50),
+        max(&before, 50),
     );
-    assert!(beside.0.len() > 1 && beside.1.len() > 1, "both hosts took payments");
-    let delayed = if long == 1 { delayed } else { most(&beside, 95) };
+    assert!(alongside.0.len() > 1 && alongside.1.len() > 1, "both hosts took payments");
+    let delayed = if long == 1 { delayed } else { max(&alongside, 95) };
     assert!(delayed <= alone + DELAYED_AT_MOST[long], "a payment took {delayed:?}, and {alone:?} without");
     cluster.none_is_open(TAKEN_UP_WITHIN).await;
 }

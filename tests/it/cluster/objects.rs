@@ -9,7 +9,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_answer_that_one_host_gave_is_the_same_at_the_other_also_when_the_first_is_gone() {
+async fn a_large_answer_is_the_same_at_another_host_after_the_first_is_gone() {
     let s3 = S3::start().await;
     let mut cluster = Cluster::of(Host::builder().with_objects_in(&s3), 2).await;
     cluster.hosts[0].publish(&js("large", 0.01, LARGE)).await;

@@ -29,9 +29,9 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     for name in Balancer::HOSTS {
         eventually("the balancer knows the host", TAKEN_UP_WITHIN, async || balancer.sends_to(name).then_some(())).await;
     }
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let following = tokio::spawn(follow(balancer.url.clone(), cluster.hosts[0].admin.clone(), Arc::clone(&heard)));
-    eventually("the stream is open", TAKEN_UP_WITHIN, async || (heard.lock().unwrap().streams == 1).then_some(())).await;
+    let received = Arc::new(Mutex::new(FollowedEvents::default()));
+    let following = tokio::spawn(follow(balancer.url.clone(), cluster.hosts[0].admin.clone(), Arc::clone(&received)));
+    eventually("the stream is open", TAKEN_UP_WITHIN, async || (received.lock().unwrap().streams == 1).then_some(())).await;
 
     let over = AtomicBool::new(false);
     let paying = join_all((0..PAYERS).map(|payer| pay_until(&over, &callers, payer)));
@@ -53,8 +53,8 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     let after = versions(&cluster.hosts).await;
     println!("{} hosts renewed, from {before} to {after}, {} payments, none refused", cluster.hosts.len(), paid.concat().len());
     let receipts: BTreeSet<_> = paid.iter().flatten().map(|paid| paid.answer.receipt_id()).collect();
-    eventually("every call is heard of", TAKEN_UP_WITHIN, async || (heard.lock().unwrap().receipts == receipts).then_some(())).await;
-    assert!(heard.lock().unwrap().streams > 1, "the one that it was told by has ended meanwhile");
+    eventually("every call is heard of", TAKEN_UP_WITHIN, async || (received.lock().unwrap().receipts == receipts).then_some(())).await;
+    assert!(received.lock().unwrap().streams > 1, "the one that it was told by has ended meanwhile");
     following.abort();
     cluster.agrees_with(&callers, &paid, 0).await;
 }
@@ -62,9 +62,9 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
 /// Returns the version of each host and the newest row formats that it reads, as the hosts report
 /// them.
 async fn versions(hosts: &[Host]) -> String {
-    let told = join_all(hosts.iter().map(|host| host.get("/health"))).await;
-    let own = |told: Value| told["replicas"].as_array().unwrap().iter().find(|one| one["own"] == true).cloned().unwrap();
-    let own = told.into_iter().map(|told| own(told.is(200).json()));
+    let answer = join_all(hosts.iter().map(|host| host.get("/health"))).await;
+    let own = |answer: Value| answer["replicas"].as_array().unwrap().iter().find(|one| one["own"] == true).cloned().unwrap();
+    let own = answer.into_iter().map(|answer| own(answer.is(200).json()));
     own.map(|own| format!("{} ({})", own["version"].as_str().unwrap(), own["formats"])).collect::<Vec<_>>().join(", ")
 }
 
@@ -76,8 +76,8 @@ async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Pa
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
         let (payment, input) = (payers[payer].pay(challenge), nth_input(payer, paid.len()));
-        let asked = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
-        let answer = Answer::read(asked.send().await.unwrap()).await.unwrap().is(200);
+        let request = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
+        let answer = Answer::read(request.send().await.unwrap()).await.unwrap().is(200);
         paid.push(Paid { payment, input, answer });
     }
     paid
@@ -85,23 +85,23 @@ async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Pa
 
 /// The data that a follower of a tool's calls received.
 #[derive(Default)]
-struct Heard {
+struct FollowedEvents {
     receipts: BTreeSet<String>,
     streams: usize,
 }
 
 /// Follows the tool's calls as browsers do. When the host closes the stream, reconnects after the
 /// given time, and continues after the last event.
-async fn follow(balancer: String, admin: String, heard: Arc<Mutex<Heard>>) {
+async fn follow(balancer: String, admin: String, received: Arc<Mutex<FollowedEvents>>) {
     let client = Client::builder().no_proxy().build().unwrap();
     let mut last = String::new();
     loop {
         let request = client.get(format!("{balancer}/ai/endpoints/pay/calls")).header("x-admin-token", &admin);
         let mut stream = Stream::open(request.header("last-event-id", &last)).await;
-        heard.lock().unwrap().streams += 1;
-        while let Some(told) = stream.next().await {
-            heard.lock().unwrap().receipts.insert(told.data["receiptId"].as_str().unwrap().to_owned());
-            last = told.id.unwrap();
+        received.lock().unwrap().streams += 1;
+        while let Some(reported) = stream.next().await {
+            received.lock().unwrap().receipts.insert(reported.data["receiptId"].as_str().unwrap().to_owned());
+            last = reported.id.unwrap();
         }
         let wait = stream.retry.expect("a host that lets go says when to come back");
         tokio::time::sleep(std::time::Duration::from_millis(wait)).await;

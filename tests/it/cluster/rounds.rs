@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{ASKED, Callers, Cluster, PRICE, Paid, nth_input, percentile};
 use crate::{
     clients::pays_for,
-    harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked, s3::S3},
+    harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_requested, s3::S3},
 };
 
 /// Number of kills, if [`ASKED`] sets none.
@@ -25,7 +25,7 @@ const FUNDS: u64 = 1_000_000_000;
 /// Time between two kills.
 const ROUND: Duration = Duration::from_secs(8);
 /// Maximum time until the killed process is started again.
-const LONGEST_AWAY_MS: u64 = 2_000;
+const MAX_AWAY_MS: u64 = 2_000;
 /// Time after which callers must not notice the kill any more.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Time before the next kill in which calls are not measured.
@@ -38,13 +38,13 @@ const OPEN_AT_MOST: Duration = Duration::from_secs(15);
 /// A payment, and the time from its first request to its answer.
 pub(super) struct Call {
     pub(super) paid: Paid,
-    begun: Instant,
-    took: Duration,
+    started: Instant,
+    elapsed: Duration,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
-    let asked = rounds_asked(ASKED);
+    let request = rounds_requested(ASKED);
     let mut random = random();
     let s3 = S3::start().await;
     let mut cluster = Cluster::of(Host::builder().with_objects_in(&s3), Balancer::HOSTS.len()).await;
@@ -58,8 +58,8 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let killing = async {
         let mut kills = Vec::new();
         tokio::time::sleep(BACK_WITHIN).await;
-        for _ in 0..asked.unwrap_or(ROUNDS) {
-            let (victim, away) = (random.usize(..=cluster.hosts.len()), Duration::from_millis(random.u64(..LONGEST_AWAY_MS)));
+        for _ in 0..request.unwrap_or(ROUNDS) {
+            let (victim, away) = (random.usize(..=cluster.hosts.len()), Duration::from_millis(random.u64(..MAX_AWAY_MS)));
             let at = Instant::now();
             if let Some(host) = cluster.hosts.get_mut(victim) {
                 host.kill9();
@@ -77,18 +77,18 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
         over.store(true, Ordering::SeqCst);
         kills
     };
-    let (paid, kills, told) = tokio::join!(paying, killing, stocked);
+    let (paid, kills, reported) = tokio::join!(paying, killing, stocked);
 
     let all: Vec<&Call> = paid.iter().flatten().collect();
-    tell(&all, &kills, asked.is_some());
+    print(&all, &kills, request.is_some());
     cluster.none_is_open(OPEN_AT_MOST).await;
     // A standard client that got no answer does not know whether it paid. Every amount that left
     // its account must have bought a call.
     let spent = join_all(stock.iter().map(async |payer| FUNDS - cluster.hosts[0].balance(&payer.address).await)).await;
     let others = spent.iter().sum::<u64>() / PRICE;
-    println!("{others} payments by stock clients, {} of them answered", told.len());
-    assert!(told.len() as u64 <= others && spent.iter().all(|spent| spent % PRICE == 0), "{spent:?}");
-    for receipt in &told {
+    println!("{others} payments by stock clients, {} of them answered", reported.len());
+    assert!(reported.len() as u64 <= others && spent.iter().all(|spent| spent % PRICE == 0), "{spent:?}");
+    for receipt in &reported {
         assert_eq!(cluster.hosts[1].receipt(receipt).await["receiptId"], **receipt);
     }
     cluster.agrees_with(&callers, &paid_in(&paid), others).await;
@@ -104,10 +104,10 @@ pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize
     let client = Client::builder().no_proxy().build().unwrap();
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
-        let (payment, input, begun) = (payers[payer].pay(challenge), nth_input(payer, paid.len()), Instant::now());
+        let (payment, input, started) = (payers[payer].pay(challenge), nth_input(payer, paid.len()), Instant::now());
         let answer = eventually("a payment is answered", super::TAKEN_UP_WITHIN, async || {
-            let asked = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
-            let answer = asked.send().await.ok()?;
+            let request = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
+            let answer = request.send().await.ok()?;
             let status = answer.status().as_u16();
             // A definite refusal must not happen. An open payment or a temporary refusal may be
             // retried.
@@ -116,7 +116,7 @@ pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize
             if status == 200 { Answer::read(answer).await.ok() } else { None }
         })
         .await;
-        paid.push(Call { paid: Paid { payment, input, answer }, begun, took: begun.elapsed() });
+        paid.push(Call { paid: Paid { payment, input, answer }, started, elapsed: started.elapsed() });
     }
     paid
 }
@@ -136,8 +136,8 @@ async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> V
             break;
         }
         let (program, script) = if turn % 2 == 0 { (Path::new("node"), "pay.mjs") } else { (python.as_path(), "pay.py") };
-        let asked = (format!("{balancer}/tools/pay"), json!({ "n": turn }));
-        let done = pays_for(asked, &[], program, script, Some(&payers[turn % 2])).await;
+        let request = (format!("{balancer}/tools/pay"), json!({ "n": turn }));
+        let done = pays_for(request, &[], program, script, Some(&payers[turn % 2])).await;
         receipts.extend(done.ok().filter(|done| done["status"] == 200).map(|done| done["receiptId"].as_str().unwrap().to_owned()));
     }
     receipts
@@ -145,15 +145,16 @@ async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> V
 
 /// Prints how much callers noticed of the kills. Checks the limits only if `strict`, on an
 /// otherwise idle machine.
-fn tell(all: &[&Call], kills: &[(Instant, &str, Duration)], strict: bool) {
-    let p99 = |calls: &mut dyn Iterator<Item = &&Call>| percentile(calls.map(|call| call.took), 99);
-    let before = p99(&mut all.iter().filter(|call| kills.first().is_none_or(|(at, ..)| call.begun + call.took < *at)));
+fn print(all: &[&Call], kills: &[(Instant, &str, Duration)], strict: bool) {
+    let p99 = |calls: &mut dyn Iterator<Item = &&Call>| percentile(calls.map(|call| call.elapsed), 99);
+    let before = p99(&mut all.iter().filter(|call| kills.first().is_none_or(|(at, ..)| call.started + call.elapsed < *at)));
     let mut slowest = Duration::ZERO;
     for (at, victim, away) in kills {
-        let back = p99(&mut all.iter().filter(|call| call.begun > *at + BACK_WITHIN && call.begun < *at + ROUND - BEFORE_NEXT));
-        let longest = all.iter().filter(|call| call.begun < *at + ROUND && call.begun + call.took > *at).map(|call| call.took).max();
-        println!("{victim} away for {away:?}: a payment took {longest:?} at most, p99 {back:?} after {BACK_WITHIN:?}");
-        slowest = slowest.max(longest.unwrap_or_default());
+        let back = p99(&mut all.iter().filter(|call| call.started > *at + BACK_WITHIN && call.started < *at + ROUND - BEFORE_NEXT));
+        let max_len =
+            all.iter().filter(|call| call.started < *at + ROUND && call.started + call.elapsed > *at).map(|call| call.elapsed).max();
+        println!("{victim} away for {away:?}: a payment took {max_len:?} at most, p99 {back:?} after {BACK_WITHIN:?}");
+        slowest = slowest.max(max_len.unwrap_or_default());
         assert!(!strict || back < before * SLOWER, "p99 was {before:?} before the first kill");
     }
     println!("{} kills, {} payments; p99 {before:?} before the first; the slowest took {slowest:?}", kills.len(), all.len());

@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::join_all;
 
 use super::{ASKED, Cluster, rounds};
-use crate::harness::{Host, balancer::Balancer, postgres::Postgres, rounds_asked};
+use crate::harness::{Host, balancer::Balancer, postgres::Postgres, rounds_requested};
 
 /// Number of tries, and the number in the long form, which [`ASKED`] selects and in which kills can
 /// hit any moment.
@@ -22,8 +22,8 @@ const FUNDS: u64 = 100_000_000;
 const PAID_FOR: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_that_takes_the_databases_place_has_all_that_was_told() {
-    for _ in 0..if rounds_asked(ASKED).is_some() { MANY_TRIES } else { TRIES } {
+async fn a_standby_that_takes_the_databases_place_has_all_that_was_reported() {
+    for _ in 0..if rounds_requested(ASKED).is_some() { MANY_TRIES } else { TRIES } {
         takes_its_place().await;
     }
 }

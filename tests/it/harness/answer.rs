@@ -40,8 +40,8 @@ impl Answer {
         if !text.contains("\"fault\"") {
             return;
         }
-        let told = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line)).chain([&*text]);
-        for whole in told.filter_map(|json| serde_json::from_str::<Value>(json).ok()) {
+        let message = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line)).chain([&*text]);
+        for whole in message.filter_map(|json| serde_json::from_str::<Value>(json).ok()) {
             let mut open = vec![&whole];
             while let Some(value) = open.pop() {
                 // A document may describe errors by a schema.

@@ -49,9 +49,9 @@ impl Balancer {
         command.arg("-db").arg("-f").arg(&file).stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().expect("no HAProxy: `cargo xtask test` installs Debian's");
         let started = Self { process, folder, url };
-        let begun = Instant::now();
+        let in_progress = Instant::now();
         while UnixStream::connect(started.socket()).is_err() {
-            assert!(begun.elapsed() < STARTED_WITHIN, "HAProxy did not start");
+            assert!(in_progress.elapsed() < STARTED_WITHIN, "HAProxy did not start");
             std::thread::sleep(Duration::from_millis(10));
         }
         for (name, url) in Self::HOSTS.iter().zip(hosts) {
@@ -63,23 +63,23 @@ impl Balancer {
     /// Sets the current address of a host.
     pub fn moved(&self, name: &str, url: &str) {
         let port = url.rsplit(':').next().unwrap();
-        let said = self.told(&format!("set server hosts/{name} addr 127.0.0.1 port {port}"));
-        assert!(said.contains("changed") || said.contains("no need to change"), "{said}");
+        let message = self.command(&format!("set server hosts/{name} addr 127.0.0.1 port {port}"));
+        assert!(message.contains("changed") || message.contains("no need to change"), "{message}");
     }
 
     /// Returns whether it sends calls to a host.
     pub fn sends_to(&self, name: &str) -> bool {
-        let servers = self.told("show stat hosts 4 -1");
+        let servers = self.command("show stat hosts 4 -1");
         let server = servers.lines().find(|line| line.split(',').nth(1) == Some(name)).unwrap_or_else(|| panic!("{servers}"));
         server.split(',').any(|field| field == "UP")
     }
 
-    fn told(&self, command: &str) -> String {
+    fn command(&self, command: &str) -> String {
         let mut socket = UnixStream::connect(self.socket()).unwrap();
         writeln!(socket, "{command}").unwrap();
-        let mut said = String::new();
-        socket.read_to_string(&mut said).unwrap();
-        said
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        text
     }
 
     fn socket(&self) -> PathBuf {

@@ -55,15 +55,15 @@ pub struct Listening {
 /// handle, because it must end a child process itself.
 pub struct OwnChain {
     process: Child,
-    pub told: Value,
+    pub info: Value,
 }
 
 impl OwnChain {
     pub async fn start() -> Self {
         tokio::task::spawn_blocking(|| {
             let mut process = Command::new("node").arg(clients().join("chain.mjs")).arg("0").stdout(Stdio::piped()).spawn().unwrap();
-            let told = serde_json::from_str(&first_line(&mut process, "payerKey")).unwrap();
-            Self { process, told }
+            let reported = serde_json::from_str(&first_line(&mut process, "payerKey")).unwrap();
+            Self { process, info: reported }
         })
         .await
         .unwrap()

@@ -43,10 +43,10 @@ fn close(schema: &mut Value) {
 }
 
 /// Maximum size of a body to check, in bytes. Longer ones would slow down tests that measure time.
-const LONGEST: usize = 128 << 10;
+const MAX_LEN: usize = 128 << 10;
 
 /// A requested operation.
-pub(super) struct Asked {
+pub(super) struct AskedOperation {
     method: Method,
     /// The origin of the host.
     base: String,
@@ -54,9 +54,9 @@ pub(super) struct Asked {
     body: Bytes,
 }
 
-impl Asked {
+impl AskedOperation {
     pub(super) fn of(request: &Request) -> Self {
-        let body = request.body().and_then(|body| body.as_bytes()).filter(|body| body.len() <= LONGEST);
+        let body = request.body().and_then(|body| body.as_bytes()).filter(|body| body.len() <= MAX_LEN);
         let body = Bytes::copy_from_slice(body.unwrap_or_default());
         let base = request.url().origin().ascii_serialization();
         Self { method: request.method().clone(), base, path: request.url().path().to_owned(), body }
@@ -80,7 +80,7 @@ impl Asked {
         let method = self.method.as_str().to_lowercase();
         let id = item.get(&method)?["operationId"].as_str().filter(|id| SHOWN.contains(id))?;
         let is_json = answer.header("content-type") == Some("application/json") && answer.header("content-encoding").is_none();
-        if answer.status == 200 && is_json && answer.body.len() <= LONGEST && misfit(&schema(path, &method), &answer.json()).is_none() {
+        if answer.status == 200 && is_json && answer.body.len() <= MAX_LEN && misfit(&schema(path, &method), &answer.json()).is_none() {
             examples::record(id, &self.base, &answer.json());
         }
         Some(())
@@ -111,10 +111,10 @@ impl Asked {
             && answer.header("content-encoding").is_none()
             && !of_tool
         {
-            let told = content.keys().find(|told| media.split(';').next() == told.split(';').next());
-            let Some(told) = told else { return Some(format!("`{id}` is not told to answer {status} as `{media}`")) };
-            if told == "application/json"
-                && answer.body.len() <= LONGEST
+            let reported = content.keys().find(|reported| media.split(';').next() == reported.split(';').next());
+            let Some(reported) = reported else { return Some(format!("`{id}` is not told to answer {status} as `{media}`")) };
+            if reported == "application/json"
+                && answer.body.len() <= MAX_LEN
                 && let Some(wrong) = misfit(&format!("{at_response}/content/application~1json/schema"), &answer.json())
             {
                 return Some(format!("what `{id}` answers with {status} is not as it is told: {wrong}"));
@@ -129,12 +129,15 @@ impl Asked {
 
 /// Returns the document's path for a requested path, with its operations. A literal path takes
 /// precedence over one with parameters.
-fn operation(asked: &str) -> Option<(&'static str, &'static Value)> {
+fn operation(request: &str) -> Option<(&'static str, &'static Value)> {
     let paths = DOCUMENT["paths"].as_object().unwrap();
     let fits = |path: &str| {
-        let (told, asked) = (path.split('/').collect::<Vec<_>>(), asked.split('/').collect::<Vec<_>>());
-        told.len() == asked.len()
-            && told.iter().zip(asked).all(|(told, asked)| told.starts_with('{') && !asked.is_empty() || *told == asked)
+        let (reported, request) = (path.split('/').collect::<Vec<_>>(), request.split('/').collect::<Vec<_>>());
+        reported.len() == request.len()
+            && reported
+                .iter()
+                .zip(request)
+                .all(|(reported, request)| reported.starts_with('{') && !request.is_empty() || *reported == request)
     };
     let fitting = paths.iter().filter(|(path, _)| fits(path));
     fitting.min_by_key(|(path, _)| path.matches('{').count()).map(|(path, item)| (path.as_str(), item))
@@ -187,7 +190,7 @@ fn every_answer_in_json_has_an_example_that_is_one() {
 }
 
 #[test]
-fn what_is_not_told_is_found() {
+fn what_is_not_reported_is_found() {
     assert_eq!(operation("/ai/endpoints/create").unwrap().0, "/ai/endpoints/create");
     assert_eq!(operation("/ai/endpoints/shout").unwrap().0, "/ai/endpoints/{slug}");
     assert!(operation("/ai/endpoints/shout/none").is_none() && operation("/tools/").is_none());

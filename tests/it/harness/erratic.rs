@@ -37,7 +37,7 @@ struct Books {
     log: Mutex<File>,
     /// A percentage per request, used in turn.
     chances: Vec<u64>,
-    asked: AtomicUsize,
+    requested: AtomicUsize,
     calm: watch::Sender<bool>,
 }
 
@@ -53,7 +53,7 @@ impl Erratic {
     pub async fn start(log: &Path, random: &mut fastrand::Rng) -> Self {
         let (settled, log) = (Mutex::default(), Mutex::new(File::create(log).unwrap()));
         let chances = (0..1_000).map(|_| random.u64(..100)).collect();
-        let books = Arc::new(Books { settled, log, chances, asked: AtomicUsize::default(), calm: watch::channel(false).0 });
+        let books = Arc::new(Books { settled, log, chances, requested: AtomicUsize::default(), calm: watch::channel(false).0 });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&books));
@@ -95,8 +95,8 @@ impl Books {
 async fn settle(State(books): State<Arc<Books>>, Json(question): Json<Value>) -> Response {
     let key = key(&question["paymentPayload"]);
     let mut calm = books.calm.subscribe();
-    let asked = books.asked.fetch_add(1, Ordering::SeqCst);
-    let chance = if *calm.borrow() { 0 } else { books.chances[asked % books.chances.len()] };
+    let request = books.requested.fetch_add(1, Ordering::SeqCst);
+    let chance = if *calm.borrow() { 0 } else { books.chances[request % books.chances.len()] };
     // In each hundred requests: some are settled without an answer, some fail after the settlement,
     // some fail before it, and some wait until it is calm.
     if matches!(chance, 60..80) {

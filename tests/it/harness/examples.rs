@@ -29,13 +29,13 @@ static RECORDED: LazyLock<Option<Mutex<Recorded>>> = LazyLock::new(|| {
     let wanted = std::env::var_os("TOLLHOUSE_EXAMPLES").is_some_and(|value| value == "record");
     wanted.then(|| {
         let all = all();
-        Mutex::new(Recorded { kept: all.keys().cloned().collect(), all })
+        Mutex::new(Recorded { examples: all.keys().cloned().collect(), all })
     })
 });
 
 struct Recorded {
     /// The examples that existed before.
-    kept: BTreeSet<String>,
+    examples: BTreeSet<String>,
     all: BTreeMap<String, Value>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn record(id: &str, base: &str, answer: &Value) {
     let Some(recorded) = &*RECORDED else { return };
     let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
     let short = shortened(answer, base, LEVELS);
-    if recorded.kept.contains(id) || recorded.all.get(id).is_some_and(|known| worth(known) >= worth(&short)) {
+    if recorded.examples.contains(id) || recorded.all.get(id).is_some_and(|known| worth(known) >= worth(&short)) {
         return;
     }
     recorded.all.insert(id.to_owned(), short);
@@ -70,9 +70,9 @@ fn shortened(value: &Value, base: &str, levels: usize) -> Value {
                 None => text,
             };
             let is_key = ["bk_", "dc_"].iter().any(|prefix| text.starts_with(prefix));
-            let most = if is_key { 8 } else { LETTERS };
-            let cut = text.chars().count() > most;
-            Value::String(text.chars().take(most).chain(cut.then_some('…')).collect())
+            let max = if is_key { 8 } else { LETTERS };
+            let cut = text.chars().count() > max;
+            Value::String(text.chars().take(max).chain(cut.then_some('…')).collect())
         }
         Value::Array(entries) if levels > 0 => entries.iter().take(ENTRIES).map(|entry| shortened(entry, base, levels - 1)).collect(),
         Value::Object(members) if levels > 0 => {
@@ -133,7 +133,7 @@ fn an_example_is_short_and_of_nobodys_host() {
     let answer = serde_json::json!({
         "url": "http://127.0.0.1:9/tools/a", "key": format!("bk_{}", "x".repeat(40)), "list": [[1, 2], 3], "null": null, "of": "http://127.0.0.1:80/a",
     });
-    let told = serde_json::json!({ "of": "https://seller.example/a", "url": "https://tools.example/tools/a", "key": "bk_xxxxx…", "list": [[1]], "null": null });
-    assert_eq!(shortened(&answer, "http://127.0.0.1:9", LEVELS), told);
+    let reported = serde_json::json!({ "of": "https://seller.example/a", "url": "https://tools.example/tools/a", "key": "bk_xxxxx…", "list": [[1]], "null": null });
+    assert_eq!(shortened(&answer, "http://127.0.0.1:9", LEVELS), reported);
     assert_eq!(shortened(&answer, "", 0), serde_json::json!({}));
 }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 /// The result of settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settles {
+pub enum SettleMode {
     Well,
     /// Refused before anything was sent.
     Refused(&'static str),
@@ -27,12 +27,12 @@ pub enum Settles {
     /// Does not answer until another result is set.
     Hangs,
     /// Answers according to the amount of the payment.
-    Says(&'static [Said]),
+    Says(&'static [FacilitatorAnswer]),
 }
 
 /// The answer to a payment of `amount`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Said {
+pub struct FacilitatorAnswer {
     pub amount: &'static str,
     pub status: u16,
     pub media: &'static str,
@@ -43,19 +43,19 @@ pub struct Said {
 #[derive(Debug, Clone)]
 pub struct Facilitator {
     pub url: String,
-    state: Arc<Told>,
+    state: Arc<FacilitatorState>,
 }
 
 #[derive(Debug)]
-struct Told {
-    settles: Mutex<Settles>,
-    asked: AtomicUsize,
-    told: Notify,
+struct FacilitatorState {
+    settles: Mutex<SettleMode>,
+    requested: AtomicUsize,
+    mode: Notify,
 }
 
 impl Facilitator {
-    pub async fn start(settles: Settles) -> Self {
-        let state = Arc::new(Told { settles: Mutex::new(settles), asked: AtomicUsize::new(0), told: Notify::new() });
+    pub async fn start(settles: SettleMode) -> Self {
+        let state = Arc::new(FacilitatorState { settles: Mutex::new(settles), requested: AtomicUsize::new(0), mode: Notify::new() });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/verify", post(verify)).route("/settle", post(settle)).with_state(Arc::clone(&state));
@@ -63,14 +63,14 @@ impl Facilitator {
         Self { url, state }
     }
 
-    pub fn tell(&self, settles: Settles) {
+    pub fn set_mode(&self, settles: SettleMode) {
         *self.state.settles.lock().unwrap() = settles;
-        self.state.told.notify_waiters();
+        self.state.mode.notify_waiters();
     }
 
     /// Returns the number of requests to settle.
     pub fn asked(&self) -> usize {
-        self.state.asked.load(Ordering::SeqCst)
+        self.state.requested.load(Ordering::SeqCst)
     }
 }
 
@@ -78,33 +78,33 @@ pub(super) async fn verify(Json(question): Json<Value>) -> Json<Value> {
     Json(json!({ "isValid": true, "payer": question["paymentPayload"]["payload"]["authorization"]["from"] }))
 }
 
-async fn settle(State(told): State<Arc<Told>>, Json(question): Json<Value>) -> Response {
-    told.asked.fetch_add(1, Ordering::SeqCst);
+async fn settle(State(reported): State<Arc<FacilitatorState>>, Json(question): Json<Value>) -> Response {
+    reported.requested.fetch_add(1, Ordering::SeqCst);
     let network = &question["paymentRequirements"]["network"];
     let settles = loop {
-        let next = told.told.notified();
-        let settles = *told.settles.lock().unwrap();
-        if settles != Settles::Hangs {
+        let next = reported.mode.notified();
+        let settles = *reported.settles.lock().unwrap();
+        if settles != SettleMode::Hangs {
             break settles;
         }
         next.await;
     };
     match settles {
-        Settles::Hangs => unreachable!("it was told something else"),
-        Settles::Well => {
+        SettleMode::Hangs => unreachable!("it was told something else"),
+        SettleMode::Well => {
             let payload = &question["paymentPayload"]["payload"];
             let transaction = format!("0x{}", hex::encode(Sha256::digest(payload.to_string())));
             Json(json!({ "success": true, "transaction": transaction, "network": network })).into_response()
         }
-        Settles::Refused(reason) => {
+        SettleMode::Refused(reason) => {
             Json(json!({ "success": false, "errorReason": reason, "transaction": "", "network": network })).into_response()
         }
-        Settles::Unanswered => (StatusCode::BAD_GATEWAY, "upstream broke").into_response(),
-        Settles::Says(all) => {
+        SettleMode::Unanswered => (StatusCode::BAD_GATEWAY, "upstream broke").into_response(),
+        SettleMode::Says(all) => {
             let amount = &question["paymentRequirements"]["amount"];
-            let said = all.iter().find(|said| amount == said.amount).unwrap();
-            let status = StatusCode::from_u16(said.status).unwrap();
-            (status, [("content-type", said.media)], said.body).into_response()
+            let message = all.iter().find(|message| amount == message.amount).unwrap();
+            let status = StatusCode::from_u16(message.status).unwrap();
+            (status, [("content-type", message.media)], message.body).into_response()
         }
     }
 }

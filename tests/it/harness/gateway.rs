@@ -23,7 +23,7 @@ pub struct Gateway {
 
 /// The treatment of a transaction.
 #[derive(Debug, Clone)]
-pub struct Odd {
+pub struct GatewayFault {
     /// Whether the node gets it.
     pub forwards: bool,
     pub status: u16,
@@ -32,7 +32,7 @@ pub struct Odd {
 
 struct Forwarding {
     node: String,
-    odd: Mutex<Option<Odd>>,
+    odd: Mutex<Option<GatewayFault>>,
     sent: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl Gateway {
     }
 
     /// Sets the answer to the next transaction. Later ones are passed on.
-    pub fn answer_next(&self, odd: Odd) {
+    pub fn answer_next(&self, odd: GatewayFault) {
         *self.state.odd.lock().unwrap() = Some(odd);
     }
 
@@ -64,7 +64,7 @@ async fn forward(State(state): State<Arc<Forwarding>>, body: Bytes) -> Response 
         state.sent.fetch_add(1, Ordering::SeqCst);
         odd = state.odd.lock().unwrap().take();
     }
-    let odd_answer = |odd: Odd| (StatusCode::from_u16(odd.status).unwrap(), odd.body).into_response();
+    let odd_answer = |odd: GatewayFault| (StatusCode::from_u16(odd.status).unwrap(), odd.body).into_response();
     if let Some(odd) = odd.clone().filter(|odd| !odd.forwards) {
         return odd_answer(odd);
     }

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use super::{Answer, Payment, documented::Asked, earlier, eventually, process};
+use super::{Answer, Payment, documented::AskedOperation, earlier, eventually, process};
 
 /// Maximum time by which workers may outlive their host.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
+const EXIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// The receiver of real payments.
 pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -33,12 +33,12 @@ pub fn tollhouse() -> Command {
 /// Returns a command for any version's binary, without other settings. It runs in an empty folder, because the default
 /// data folder and the settings file are in the current one.
 fn bare(binary: OsString) -> Command {
-    let kept =
+    let stored =
         ["PATH", "TMPDIR", "TOLLHOUSE_WORKER", "TOLLHOUSE_MUTANT"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let empty = concat!(env!("CARGO_TARGET_TMPDIR"), "/empty");
     fs::create_dir_all(empty).unwrap();
     let mut command = Command::new(binary);
-    command.env_clear().envs(kept).current_dir(empty);
+    command.env_clear().envs(stored).current_dir(empty);
     command
 }
 
@@ -95,8 +95,8 @@ impl HostBuilder {
     }
 
     /// Limits the number of descriptors. Default: the limit of the system.
-    pub fn descriptors(mut self, most: u32) -> Self {
-        self.descriptors = Some(most);
+    pub fn descriptors(mut self, max: u32) -> Self {
+        self.descriptors = Some(max);
         self
     }
 
@@ -161,7 +161,7 @@ impl HostBuilder {
 impl Host {
     /// Starts another process on the same data folder, as with hosts that share a database and
     /// mount the folder.
-    pub async fn beside(&self) -> Self {
+    pub async fn second(&self) -> Self {
         let mut host = self.how.clone().on(Arc::clone(&self.data));
         host.run().await;
         host
@@ -198,8 +198,8 @@ impl Host {
         fs::create_dir_all(data.join("no-tools")).unwrap();
         let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
         let mut command = self.how.binary.clone().map_or_else(tollhouse, bare);
-        if let Some(most) = self.how.descriptors {
-            let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+        if let Some(max) = self.how.descriptors {
+            let limited = format!("ulimit -n {max} && exec \"$0\" \"$@\"");
             command = within("sh", &["-c", &limited], &command);
         }
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).current_dir(data);
@@ -212,8 +212,8 @@ impl Host {
 
     /// Kills the host, as in a power failure. All of its workers must end too.
     pub fn kill9(&mut self) {
-        let left = self.end();
-        assert!(left.is_empty(), "workers {left:?} outlived their host");
+        let remaining = self.end();
+        assert!(remaining.is_empty(), "workers {remaining:?} outlived their host");
     }
 
     /// Kills the process while others still talk to it. [`Host::kill9`] then waits for its end.
@@ -248,7 +248,7 @@ impl Host {
         if let Some(mut child) = self.process.take() {
             _ = child.wait();
         }
-        process::left_over(std::mem::take(&mut *self.doomed.lock().unwrap()), GONE_WITHIN)
+        process::left_over(std::mem::take(&mut *self.doomed.lock().unwrap()), EXIT_WITHIN)
     }
 
     /// Starts again on the same data, killing the host first if it runs. The port changes.
@@ -340,11 +340,11 @@ impl Host {
     pub async fn try_send(request: RequestBuilder) -> reqwest::Result<Answer> {
         let (client, request) = request.build_split();
         let request = request?;
-        let asked = Asked::of(&request);
+        let query = AskedOperation::of(&request);
         let answer = Answer::read(client.execute(request).await?).await?;
         // Check in the background, so that concurrent requests of a test do not wait for it.
         let checked = spawn_blocking(move || {
-            asked.check(&answer);
+            query.check(&answer);
             answer
         });
         Ok(checked.await.unwrap_or_else(|broke| resume_unwind(broke.into_panic())))
@@ -485,13 +485,13 @@ pub fn micros(usd: &Value) -> u64 {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let left = self.end();
+        let remaining = self.end();
         if std::thread::panicking() {
             let log = self.log();
             let from = log.char_indices().rev().nth(4_000).map_or(0, |(at, _)| at);
             println!("the end of the host's log:\n{}", &log[from..]);
         } else {
-            assert!(left.is_empty(), "workers {left:?} outlived their host");
+            assert!(remaining.is_empty(), "workers {remaining:?} outlived their host");
         }
     }
 }

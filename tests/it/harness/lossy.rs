@@ -10,7 +10,7 @@ use axum::{
 
 /// The messages to `/settle` that are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loses {
+pub enum LossMode {
     /// The request is dropped.
     Questions,
     /// The request is processed, but its answer is dropped.
@@ -18,12 +18,12 @@ pub enum Loses {
 }
 
 /// The proxy.
-pub struct Lossy {
+pub struct LossyFacilitator {
     pub url: String,
 }
 
-impl Lossy {
-    pub async fn before(facilitator: &str, loses: Loses) -> Self {
+impl LossyFacilitator {
+    pub async fn before(facilitator: &str, loses: LossMode) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(forward).with_state((facilitator.to_owned(), loses));
@@ -32,10 +32,10 @@ impl Lossy {
     }
 }
 
-async fn forward(State((to, loses)): State<(String, Loses)>, method: Method, uri: Uri, body: Bytes) -> Response {
+async fn forward(State((to, loses)): State<(String, LossMode)>, method: Method, uri: Uri, body: Bytes) -> Response {
     let lost = (uri.path() == "/settle").then_some(loses);
     let broken = (StatusCode::BAD_GATEWAY, "upstream broke").into_response();
-    if lost == Some(Loses::Questions) {
+    if lost == Some(LossMode::Questions) {
         return broken;
     }
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

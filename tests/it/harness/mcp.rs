@@ -81,8 +81,8 @@ impl Mcp<'_> {
     /// Makes a `tools/call`, which must return a result.
     #[track_caller]
     pub fn call(&self, name: &str, arguments: Value, meta: Value) -> impl Future<Output = Value> {
-        let asked = self.request("tools/call", json!({ "name": name, "arguments": arguments, "_meta": meta }));
-        async move { Replied::read(&self.host.send(asked).await).result() }
+        let request = self.request("tools/call", json!({ "name": name, "arguments": arguments, "_meta": meta }));
+        async move { Replied::read(&self.host.send(request).await).result() }
     }
 
     /// Returns the tools on the first page.

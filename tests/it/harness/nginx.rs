@@ -55,9 +55,9 @@ impl Place {
         let listener = OwnedFd::from(self.listener.try_clone().unwrap());
         command.env("NGINX", "0;").stdin(listener).stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = command.spawn().expect("no nginx: `cargo xtask test` installs Debian's");
-        let begun = Instant::now();
+        let started = Instant::now();
         while !folder.path().join("pid").exists() {
-            assert!(begun.elapsed() < STARTED_WITHIN && process.try_wait().unwrap().is_none(), "nginx did not start");
+            assert!(started.elapsed() < STARTED_WITHIN && process.try_wait().unwrap().is_none(), "nginx did not start");
             std::thread::sleep(Duration::from_millis(10));
         }
         drop(TcpStream::connect(address).unwrap());

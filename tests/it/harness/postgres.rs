@@ -93,18 +93,18 @@ impl Postgres {
 
     /// Starts the server on the existing data, with the same port if it had one.
     pub fn run(&mut self) {
-        let (begun, port) = (Instant::now(), self.port);
+        let (started, port) = (Instant::now(), self.port);
         while self.guard.is_none() {
-            assert!(begun.elapsed() < STARTED_WITHIN, "{}", self.log());
+            assert!(started.elapsed() < STARTED_WITHIN, "{}", self.log());
             if port == 0 {
                 self.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             }
             // If it ends at once, another process has the port. Try again.
-            self.guard = self.try_run(begun);
+            self.guard = self.try_run(started);
         }
     }
 
-    fn try_run(&self, begun: Instant) -> Option<Child> {
+    fn try_run(&self, started: Instant) -> Option<Child> {
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
         let removed = if self.own.is_some() { Path::new("") } else { &self.folder };
         let mut guard = self.command(Path::new("sh"));
@@ -115,7 +115,7 @@ impl Postgres {
             if self.about().is_some_and(|about| about.lines().nth(7).is_some_and(|state| ["ready", "standby"].contains(&state.trim()))) {
                 return Some(guard);
             }
-            assert!(begun.elapsed() < STARTED_WITHIN, "{}", self.log());
+            assert!(started.elapsed() < STARTED_WITHIN, "{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
         None

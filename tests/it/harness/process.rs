@@ -57,11 +57,11 @@ pub fn signal(pid: i32, signal: Signal) {
 }
 
 /// Returns those of `pids` that are still alive after `patience`.
-pub(super) fn left_over(mut pids: Vec<i32>, patience: Duration) -> Vec<i32> {
-    let begun = Instant::now();
+pub(super) fn left_over(mut pids: Vec<i32>, timeout: Duration) -> Vec<i32> {
+    let started = Instant::now();
     loop {
         pids.retain(|pid| lives(*pid));
-        if pids.is_empty() || begun.elapsed() > patience {
+        if pids.is_empty() || started.elapsed() > timeout {
             return pids;
         }
         std::thread::sleep(Duration::from_millis(5));

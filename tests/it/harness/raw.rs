@@ -13,7 +13,7 @@ use tokio::{
 use super::Host;
 
 /// Maximum time for a host to react.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection.
 pub struct Raw {
@@ -66,13 +66,13 @@ impl Raw {
 
     /// Sends as much as the host accepts, without an error if it accepts nothing more. Returns
     /// false if not all was sent within `patience`.
-    pub async fn try_send(&mut self, bytes: &[u8], patience: Duration) -> bool {
-        matches!(tokio::time::timeout(patience, self.stream.write_all(bytes)).await, Ok(Ok(())))
+    pub async fn try_send(&mut self, bytes: &[u8], timeout: Duration) -> bool {
+        matches!(tokio::time::timeout(timeout, self.stream.write_all(bytes)).await, Ok(Ok(())))
     }
 
     /// Returns whether the host sends anything within `patience`.
-    pub async fn hears_within(&self, patience: Duration) -> bool {
-        tokio::time::timeout(patience, self.stream.readable()).await.is_ok()
+    pub async fn receives_within(&self, timeout: Duration) -> bool {
+        tokio::time::timeout(timeout, self.stream.readable()).await.is_ok()
     }
 
     /// Reads an HTTP/1 answer with a content length. Returns head and body.
@@ -110,7 +110,7 @@ impl Raw {
     }
 
     async fn within<T>(&mut self, read: impl AsyncFnOnce(&mut TcpStream) -> std::io::Result<T>) -> std::io::Result<T> {
-        tokio::time::timeout(PATIENCE, read(&mut self.stream)).await.expect("the host did nothing in time")
+        tokio::time::timeout(TIMEOUT, read(&mut self.stream)).await.expect("the host did nothing in time")
     }
 
     /// Starts HTTP/2 with these settings.
@@ -179,10 +179,10 @@ impl Frame {
     }
 
     /// Returns the value of a setting.
-    pub fn setting(&self, wanted: u16) -> Option<u32> {
+    pub fn setting(&self, requested: u16) -> Option<u32> {
         self.payload.chunks_exact(6).find_map(|entry| {
             let (name, value) = entry.split_at(2);
-            (name == wanted.to_be_bytes()).then(|| u32::from_be_bytes(value.try_into().unwrap()))
+            (name == requested.to_be_bytes()).then(|| u32::from_be_bytes(value.try_into().unwrap()))
         })
     }
 

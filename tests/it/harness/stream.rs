@@ -6,7 +6,7 @@ use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 /// Maximum time for an event.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A stream that is being read.
 pub struct Stream {
@@ -18,7 +18,7 @@ pub struct Stream {
 
 /// An event of a stream.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct StreamEvent {
     pub id: Option<String>,
     pub name: String,
     pub data: Value,
@@ -34,18 +34,18 @@ impl Stream {
     }
 
     /// Reads the next event, skipping comments; `None` if the stream has ended.
-    pub async fn next(&mut self) -> Option<Told> {
-        tokio::time::timeout(PATIENCE, self.read()).await.expect("no event came in time")
+    pub async fn next(&mut self) -> Option<StreamEvent> {
+        tokio::time::timeout(TIMEOUT, self.read()).await.expect("no event came in time")
     }
 
-    async fn read(&mut self) -> Option<Told> {
+    async fn read(&mut self) -> Option<StreamEvent> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
-                let told = told(block);
+                let reported = parse_event(block);
                 self.retry = field(block, "retry").map(|wait| wait.parse().unwrap()).or(self.retry);
                 self.text = rest.to_owned();
-                if told.is_some() {
-                    return told;
+                if reported.is_some() {
+                    return reported;
                 }
             }
             let chunk = self.response.chunk().await.ok()??;
@@ -54,8 +54,8 @@ impl Stream {
     }
 }
 
-fn told(block: &str) -> Option<Told> {
-    Some(Told { id: field(block, "id"), name: field(block, "event")?, data: serde_json::from_str(&field(block, "data")?).unwrap() })
+fn parse_event(block: &str) -> Option<StreamEvent> {
+    Some(StreamEvent { id: field(block, "id"), name: field(block, "event")?, data: serde_json::from_str(&field(block, "data")?).unwrap() })
 }
 
 fn field(block: &str, name: &str) -> Option<String> {

@@ -10,16 +10,16 @@ use super::{COUNTER, FUNDS, MICROS, MOODY, PRICE, paid_in_meta, refusal, slow, t
 use crate::harness::{Host, Mcp, Payer, Payment, Replied, eventually, js};
 
 /// Returns a reply without the parts that differ between calls.
-fn said(replied: &Replied) -> Value {
+fn message(replied: &Replied) -> Value {
     // Each challenge has its own token.
     let token = Regex::new(r#"token(\\*":\\*")[\w-]{22}"#).unwrap();
-    let mut said: Value = serde_json::from_str(&token.replace_all(&replied.response.to_string(), "token${1}one")).unwrap();
+    let mut text: Value = serde_json::from_str(&token.replace_all(&replied.response.to_string(), "token${1}one")).unwrap();
     for pointer in ["/result/_meta/tollhouse~1error/requestId", "/error/data/requestId"] {
-        if let Some(id) = said.pointer_mut(pointer) {
+        if let Some(id) = text.pointer_mut(pointer) {
             *id = json!("one");
         }
     }
-    said
+    text
 }
 
 #[tokio::test]
@@ -34,12 +34,12 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
     host.publish(&region).await;
     host.publish(&slow("slow", 0.0)).await;
     let payer = Payer::funded(&host, 1.0).await;
-    let asked = host.challenge("count").await;
+    let request = host.challenge("count").await;
     let through_rmcp = || host.log().matches("Service initialized as server").count();
 
     for revision in ["", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"] {
-        let (v2, v1) = (payer.pay(&asked), payer.pay_v1(&host.mcp().call("count", json!({}), json!({})).await["_meta"]["x402/v1"]));
-        let failing = payer.pay(&asked);
+        let (v2, v1) = (payer.pay(&request), payer.pay_v1(&host.mcp().call("count", json!({}), json!({})).await["_meta"]["x402/v1"]));
+        let failing = payer.pay(&request);
         for (name, arguments, meta) in [
             ("moody", json!({}), json!({})),
             ("moody", json!({ "mood": "list" }), json!({})),
@@ -74,7 +74,7 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
                     theirs.response["result"]["_meta"]["tollhouse/receipt"] = receipt.clone();
                 }
             }
-            assert_eq!((direct.status, said(&direct)), (theirs.status, said(&theirs)), "{revision}: {params}");
+            assert_eq!((direct.status, message(&direct)), (theirs.status, message(&theirs)), "{revision}: {params}");
         }
         let mut client = host.mcp();
         client.revision = revision;
@@ -97,30 +97,30 @@ async fn a_plain_call_goes_past_rmcp_and_is_answered_the_same() {
 }
 
 #[tokio::test]
-async fn what_a_model_can_mend_is_a_tools_error() {
+async fn what_a_model_can_fix_is_a_tools_error() {
     let host = Host::start().await;
     let mut tool = js("moody", PRICE, MOODY);
     tool["inputSchema"] = json!({ "type": "object", "properties": { "mood": { "type": "string" }, "ms": { "type": "integer" } } });
     tool["outputSchema"] = json!({ "type": "object", "properties": { "answered": { "type": "integer" } } });
     host.publish(&tool).await;
     let payer = Payer::funded(&host, 1.0).await;
-    let asked = host.challenge("moody").await;
+    let request = host.challenge("moody").await;
     for (input, code) in [
         (json!({ "mood": 1 }), "invalid_input"),
         (json!({ "mood": "throws" }), "handler_failed"),
         (json!({ "mood": "wrong" }), "invalid_output"),
     ] {
-        let payment = payer.pay(&asked);
+        let payment = payer.pay(&request);
         let result = host.mcp().call("moody", input.clone(), paid_in_meta(&payment)).await;
         let error = refusal(&result, code);
         assert_eq!(error["charged"], false);
         assert!(error["requestId"].as_str().unwrap().starts_with("req_"), "{error}");
         assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released");
         // The same errors as over HTTP.
-        let http = host.call_paid("moody", &input, &payer.pay(&asked)).await.json()["error"].clone();
+        let http = host.call_paid("moody", &input, &payer.pay(&request)).await.json()["error"].clone();
         assert_eq!((&error["code"], &error["fault"], &error["message"]), (&http["code"], &http["fault"], &http["message"]));
     }
-    let result = host.mcp().call("moody", json!({ "mood": "polite" }), paid_in_meta(&payer.pay(&asked))).await;
+    let result = host.mcp().call("moody", json!({ "mood": "polite" }), paid_in_meta(&payer.pay(&request))).await;
     assert_eq!((&result["isError"], &result["_meta"]["tollhouse/status"]), (&json!(true), &json!(422)));
     assert_eq!(result["content"][0]["text"], r#"{"error":{"code":"no_such_thing"}}"#);
     assert_eq!(host.balance(&payer.address).await, FUNDS);
@@ -152,22 +152,22 @@ async fn a_trace_is_carried_into_the_handler() {
 }
 
 #[tokio::test]
-async fn progress_is_told_to_who_asks_for_it() {
+async fn progress_is_reported_to_who_asks_for_it() {
     let host = Host::builder().flag("--mcp-progress-ms", 100).start().await;
     host.publish(&js("moody", 0.0, MOODY)).await;
     for client in [host.mcp(), host.mcp_legacy()] {
         let params = json!({ "name": "moody", "arguments": { "ms": 450 }, "_meta": { "progressToken": "p1" } });
         let replied = client.ask("tools/call", params.clone()).await;
         assert_eq!(replied.result()["structuredContent"], json!({ "answered": 1 }));
-        let told: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
+        let listed: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
         assert!(
             replied.notifications.iter().all(|note| note["method"] == "notifications/progress" && note["params"]["progressToken"] == "p1")
         );
-        assert!(told.len() >= 4, "{told:?}");
-        assert!(told.windows(2).all(|pair| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64()), "{told:?}");
-        assert_eq!(told.iter().filter(|note| note["message"] == "begun").count(), 1, "{told:?}");
-        assert!(told.iter().all(|note| note["message"] != "for the owner"), "the log is for the owner alone: {told:?}");
-        assert!(told.iter().all(|note| note.get("total").is_none()), "{told:?}");
+        assert!(listed.len() >= 4, "{listed:?}");
+        assert!(listed.windows(2).all(|pair| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64()), "{listed:?}");
+        assert_eq!(listed.iter().filter(|note| note["message"] == "begun").count(), 1, "{listed:?}");
+        assert!(listed.iter().all(|note| note["message"] != "for the owner"), "the log is for the owner alone: {listed:?}");
+        assert!(listed.iter().all(|note| note.get("total").is_none()), "{listed:?}");
 
         // A client that accepts only JSON gets only JSON.
         let mut plain = client.clone();
@@ -187,9 +187,9 @@ async fn fractions_of_a_call_rise_to_a_total_of_one() {
         |fractions: Value| json!({ "name": "moody", "arguments": { "ms": 250, "fractions": fractions }, "_meta": { "progressToken": 7 } });
     for client in [host.mcp(), host.mcp_legacy()] {
         let replied = client.ask("tools/call", params(json!([0.0, 0.25, 0.2, 0.75, 1]))).await;
-        let told: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
-        assert!(told.iter().all(|note| note["total"] == 1.0), "{told:?}");
-        let progress: Vec<_> = told.iter().map(|note| note["progress"].as_f64().unwrap()).collect();
+        let listed: Vec<_> = replied.notifications.iter().map(|note| &note["params"]).collect();
+        assert!(listed.iter().all(|note| note["total"] == 1.0), "{listed:?}");
+        let progress: Vec<_> = listed.iter().map(|note| note["progress"].as_f64().unwrap()).collect();
         assert!(progress.len() >= 7 && progress.windows(2).all(|pair| pair[0] < pair[1]), "{progress:?}");
         assert_eq!([progress[0], progress[1], progress[3], progress[4]], [0.0, 0.25, 0.75, 1.0]);
         assert!((progress[2] - 0.25).abs() < 0.001 && progress.last().unwrap() - 1.0 < 0.001, "{progress:?}");
@@ -212,9 +212,9 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     let line = async || host.log().lines().find(|line| line.contains("a tool was called over MCP")).map(str::to_owned);
     let line = eventually("the call has its line in the log", Duration::from_secs(4), line).await;
     assert!(line.contains("\"cancelled\"") && line.contains("\"unknown\""), "{line}");
-    let state = async |wanted: &'static str| {
-        eventually(wanted, Duration::from_secs(4), || async {
-            host.payment(&payment.id()).await.filter(|payment| payment["state"] == wanted)
+    let state = async |requested: &'static str| {
+        eventually(requested, Duration::from_secs(4), || async {
+            host.payment(&payment.id()).await.filter(|payment| payment["state"] == requested)
         })
         .await
     };
@@ -244,7 +244,7 @@ async fn session(host: &Host) -> String {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
+async fn a_canceled_call_of_an_older_revision_stops_and_is_not_charged() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -258,9 +258,10 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
         let body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id, "reason": "enough" } });
         assert!(host.send(request.json(&body)).await.is(202).body.is_empty());
     };
-    let state = async |payment: &Payment, wanted: &'static str| {
+    let state = async |payment: &Payment, requested: &'static str| {
         let id = payment.id();
-        eventually(wanted, Duration::from_secs(4), async || host.payment(&id).await.filter(|payment| payment["state"] == wanted)).await
+        eventually(requested, Duration::from_secs(4), async || host.payment(&id).await.filter(|payment| payment["state"] == requested))
+            .await
     };
     for progress in [false, true] {
         let payment = payer.pay(&host.challenge("count").await);
@@ -270,7 +271,7 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
         }
         let client = host.mcp_legacy().with_header("mcp-session-id", &own);
         let called = client.ask("tools/call", json!({ "name": "count", "arguments": { "ms": 9_000 }, "_meta": meta }));
-        let cancelled = async {
+        let canceled = async {
             state(&payment, "reserved").await;
             // A cancellation from another session, or of another call, has no effect.
             for (session, id) in
@@ -282,7 +283,7 @@ async fn a_cancelled_call_of_an_older_revision_stops_and_is_not_charged() {
             state(&payment, "reserved").await;
             cancel(Some(&own), json!(1)).await;
         };
-        let (replied, ()) = tokio::join!(called, cancelled);
+        let (replied, ()) = tokio::join!(called, canceled);
         assert_eq!(refusal(&replied.result(), "cancelled")["charged"], false);
         state(&payment, "released").await;
     }
@@ -310,13 +311,13 @@ async fn a_cancellation_in_a_batch_counts_too() {
     let mut client = host.mcp().with_header("mcp-session-id", &own);
     client.revision = "2025-03-26";
     let called = client.call("count", json!({ "ms": 9_000 }), json!({}));
-    let cancelled = async {
+    let canceled = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let request = host.request(Method::POST, "/ai/mcp").header("mcp-session-id", &own);
         let batch = json!([{ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }]);
         host.send(request.json(&batch)).await.is(202);
     };
-    let (result, ()) = tokio::join!(called, cancelled);
+    let (result, ()) = tokio::join!(called, canceled);
     refusal(&result, "cancelled");
 }
 
@@ -434,8 +435,8 @@ async fn a_name_that_no_tool_can_have_is_refused_before_anything_keeps_it() {
     let message = json!({ "name": name, "arguments": {} });
     let answer = host.send(host.mcp_legacy().request("tools/call", message)).await;
     let error = Replied::read(&answer).fails(200, -32602);
-    let told = error["message"].as_str().unwrap();
-    assert!(told.contains("limit 64") && told.len() < 300, "{told}");
+    let reported = error["message"].as_str().unwrap();
+    assert!(reported.contains("limit 64") && reported.len() < 300, "{reported}");
     assert!(answer.body.len() < 2_048, "{}", answer.body.len());
     let log = host.log();
     let line = log.lines().find(|line| line.contains("a tool was called over MCP")).unwrap();

@@ -150,18 +150,18 @@ async fn a_cursor_that_is_null_asks_for_the_first_page() {
 #[tokio::test]
 async fn a_connection_is_narrowed_to_so_many_tools_and_no_more() {
     let host = crowded().await;
-    let names = |most: usize| (0..most).map(|n| format!("tool-{n:03}")).collect::<Vec<_>>().join(",");
+    let names = |max: usize| (0..max).map(|n| format!("tool-{n:03}")).collect::<Vec<_>>().join(",");
     let query = |names: String| &*Box::leak(format!("?tools={names}").into_boxed_str());
     for mut client in [host.mcp(), host.mcp_legacy()] {
         client.query = query(names(100));
         let listed = client.ask("tools/list", json!({})).await.result();
         assert_eq!((listed["tools"].as_array().unwrap().len(), &listed["_meta"]["tollhouse/total"]), (100, &json!(100)));
-        for (many, told) in [(names(101), "101 names, limit 100"), ("a,".repeat(30_000), "bytes, limit 16384")] {
+        for (many, reported) in [(names(101), "101 names, limit 100"), ("a,".repeat(30_000), "bytes, limit 16384")] {
             client.query = query(many);
             for (method, params) in [("tools/list", json!({})), ("tools/call", json!({ "name": "tool-001", "arguments": {} }))] {
                 let refused = client.ask(method, params).await;
                 let error = refused.fails(400, -32600);
-                assert!(error["message"].as_str().unwrap().contains(told), "{error}");
+                assert!(error["message"].as_str().unwrap().contains(reported), "{error}");
                 assert_eq!(refused.response["id"], 1);
             }
         }
@@ -174,7 +174,7 @@ async fn a_search_takes_tags_and_a_price_and_refuses_what_it_does_not_take() {
     host.publish(&fixed("rain-today", "Rain today", 0.0, &["weather"])).await;
     host.publish(&fixed("rain-radar", "Rain radar", 0.05, &["weather", "maps"])).await;
     let search = async |arguments: Value| host.mcp().call("search_tools", arguments, json!({})).await;
-    for (arguments, wanted) in [
+    for (arguments, requested) in [
         (json!({ "query": "will it be raining" }), &["rain-radar", "rain-today"][..]),
         (json!({ "query": "rain", "maxPriceUsd": 0.01 }), &["rain-today"]),
         (json!({ "query": "rain", "tags": ["Maps"] }), &["rain-radar"]),
@@ -183,7 +183,7 @@ async fn a_search_takes_tags_and_a_price_and_refuses_what_it_does_not_take() {
         let found = search(arguments.clone()).await["structuredContent"].clone();
         let mut names: Vec<_> = found["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         names.sort_unstable();
-        assert_eq!((names.as_slice(), &found["total"]), (wanted, &json!(wanted.len())), "{arguments}");
+        assert_eq!((names.as_slice(), &found["total"]), (requested, &json!(requested.len())), "{arguments}");
     }
     for wrong in [
         json!({}),
@@ -264,7 +264,7 @@ async fn a_header_that_clients_refuse_is_refused_at_publish() {
 }
 
 #[tokio::test]
-async fn changes_show_at_once_and_are_told_to_who_listens() {
+async fn changes_show_at_once_and_are_reported_to_who_listens() {
     let host = Host::start().await;
     let params = json!({ "notifications": { "toolsListChanged": true, "promptsListChanged": true } });
     let mut stream = host.mcp().request("subscriptions/listen", params).send().await.unwrap();
@@ -284,20 +284,20 @@ async fn changes_show_at_once_and_are_told_to_who_listens() {
     let acknowledged = next().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(acknowledged["params"]["notifications"], json!({ "toolsListChanged": true }));
-    let mut told = async || {
-        let told = next().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed");
-        assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
+    let mut describe = async || {
+        let describe = next().await;
+        assert_eq!(describe["method"], "notifications/tools/list_changed");
+        assert_eq!(describe["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], 1);
     };
 
     host.publish(&js("count", PRICE, COUNTER)).await;
-    told().await;
+    describe().await;
     assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], PRICE);
     host.change("count", &json!({ "priceUsd": 0.5 })).await;
-    told().await;
+    describe().await;
     assert_eq!(host.mcp().tool("count").await.unwrap()["_meta"]["tollhouse/priceUsd"], 0.5);
     host.change("count", &json!({ "status": "paused" })).await;
-    told().await;
+    describe().await;
     assert!(host.mcp().tool("count").await.is_none());
     refusal(&host.mcp().call("count", json!({}), json!({})).await, "endpoint_paused");
     // A host that is shutting down ends the stream properly.

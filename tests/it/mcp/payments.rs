@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{COUNTER, FUNDS, MICROS, PRICE, bought, bought_over_mcp, challenge, paid_in_meta, refusal};
-use crate::harness::{Facilitator, Host, Payer, Payment, Settles, js};
+use crate::harness::{Facilitator, Host, Payer, Payment, SettleMode, js};
 
 /// Returns the capabilities of a client with the x402 extension.
 fn payments() -> Value {
@@ -42,7 +42,7 @@ fn unsigned(mut challenge: Value) -> Value {
 
 #[tokio::test]
 async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
-    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
@@ -57,19 +57,19 @@ async fn the_payment_extension_is_spoken_with_who_declares_it_alone() {
     let progress = json!({ "progressToken": "p" });
     for (client, meta) in [(&client, json!({})), (&streaming, json!({})), (&client, progress.clone()), (&streaming, progress)] {
         let unpaid = client.call("count", json!({}), meta.clone()).await;
-        let asked = extension_challenge(&unpaid);
-        assert_eq!(unsigned(asked.clone()), unsigned(usual.clone()));
+        let request = extension_challenge(&unpaid);
+        assert_eq!(unsigned(request.clone()), unsigned(usual.clone()));
         // The refusal of a payment is in the protocol version of the payment.
-        facilitator.tell(Settles::Refused("insufficient_funds"));
-        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+        facilitator.set_mode(SettleMode::Refused("insufficient_funds"));
+        for payment in [payer.pay(&request), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
             let mut meta = meta.clone();
             meta["x402/payment"] = payment.payload.clone();
-            let told = extension_challenge(&client.call("count", json!({}), meta).await);
-            assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+            let body = extension_challenge(&client.call("count", json!({}), meta).await);
+            assert_eq!((&body["error"], &body["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
         }
         // A good payment gets the same answer as from other clients.
-        facilitator.tell(Settles::Well);
-        for payment in [payer.pay(&asked), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
+        facilitator.set_mode(SettleMode::Well);
+        for payment in [payer.pay(&request), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
             let mut meta = meta.clone();
             meta["x402/payment"] = payment.payload.clone();
             let result = client.call("count", json!({}), meta).await;
@@ -98,10 +98,10 @@ async fn each_dialect_of_payment_pays() {
     let mut runs = 0;
     for client in [host.mcp(), host.mcp_legacy()] {
         let unpaid = client.call("count", json!({}), json!({})).await;
-        let asked = challenge(&unpaid);
-        assert_eq!(asked["x402Version"], 2);
+        let request = challenge(&unpaid);
+        assert_eq!(request["x402Version"], 2);
         let asked_v1 = &unpaid["_meta"]["x402/v1"];
-        let (v2, v1) = (|| payer.pay(&asked), || payer.pay_v1(asked_v1));
+        let (v2, v1) = (|| payer.pay(&request), || payer.pay_v1(asked_v1));
         let offers = [
             (2, paid_in_meta(&v2())),
             (2, json!({ "x402/payment": v2().encoded() })),
@@ -131,27 +131,27 @@ async fn each_dialect_of_payment_pays() {
 }
 
 #[tokio::test]
-async fn vercels_dialect_pays_and_is_told_in_its_own_words() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+async fn vercels_dialect_pays_and_is_reported_in_its_own_words() {
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
     let dotted = |payment: &Payment| json!({ "x402.payment": payment.encoded() });
     for client in [host.mcp(), host.mcp_legacy()] {
-        facilitator.tell(Settles::Well);
-        let asked = client.call("count", json!({}), json!({})).await["_meta"]["x402/v1"].clone();
-        let result = client.call("count", json!({}), dotted(&payer.pay_v1(&asked))).await;
+        facilitator.set_mode(SettleMode::Well);
+        let request = client.call("count", json!({}), json!({})).await["_meta"]["x402/v1"].clone();
+        let result = client.call("count", json!({}), dotted(&payer.pay_v1(&request))).await;
         assert!(result["structuredContent"]["runs"].is_u64(), "{result}");
         let settled = &result["_meta"]["x402.payment-response"];
         assert_eq!((&settled["success"], settled), (&json!(true), &result["_meta"]["x402/payment-response"]));
         // After a refusal, the client gets the terms again, in its own version.
-        facilitator.tell(Settles::Refused("insufficient_funds"));
-        let refused = client.call("count", json!({}), dotted(&payer.pay_v1(&asked))).await;
-        let told = challenge(&refused);
-        assert_eq!((&told["x402Version"], &told["error"]), (&json!(1), &json!("insufficient_funds")));
+        facilitator.set_mode(SettleMode::Refused("insufficient_funds"));
+        let refused = client.call("count", json!({}), dotted(&payer.pay_v1(&request))).await;
+        let reported = challenge(&refused);
+        assert_eq!((&reported["x402Version"], &reported["error"]), (&json!(1), &json!("insufficient_funds")));
         assert_eq!(refused["_meta"]["x402.payment-response"]["success"], false);
         // Other clients do not get these fields.
-        let usual = client.call("count", json!({}), paid_in_meta(&payer.pay_v1(&asked))).await;
+        let usual = client.call("count", json!({}), paid_in_meta(&payer.pay_v1(&request))).await;
         assert_eq!(usual["_meta"].get("x402.payment-response"), None);
     }
 }
@@ -179,10 +179,10 @@ async fn every_payment_that_another_could_replace_is_asked_for_again() {
             ("count", json!({}), json!({ "tollhouse/credit": "dc_nobody" }), "no developer credit"),
             ("count", json!({}), json!({ "tollhouse/credit": poor }), "developer credit is 0.001 USD"),
         ] {
-            let told = challenge(&client.call(tool, arguments, meta).await);
-            assert!(told["error"].as_str().unwrap().starts_with(reason), "{reason}: {told}");
+            let answer = challenge(&client.call(tool, arguments, meta).await);
+            assert!(answer["error"].as_str().unwrap().starts_with(reason), "{reason}: {answer}");
             // The new challenge is valid: a new payment for it is accepted.
-            assert_eq!(told["accepts"], host.challenge(tool).await["accepts"]);
+            assert_eq!(answer["accepts"], host.challenge(tool).await["accepts"]);
         }
     }
     // Over HTTP the status distinguishes the cases.
@@ -208,7 +208,7 @@ async fn developer_credit_pays_in_meta_and_in_the_clients_configuration() {
 
 #[tokio::test]
 async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
@@ -237,16 +237,16 @@ async fn one_payment_over_http_and_mcp_at_once_is_one_run_and_one_settlement() {
 
 #[tokio::test]
 async fn a_refused_settlement_withholds_the_content() {
-    let facilitator = Facilitator::start(Settles::Refused("insufficient_funds")).await;
+    let facilitator = Facilitator::start(SettleMode::Refused("insufficient_funds")).await;
     let host = Host::builder().settled_by(&facilitator.url).start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let payer = Payer::new();
     let unpaid = host.mcp().call("count", json!({}), json!({})).await;
     for payment in [payer.pay(&challenge(&unpaid)), payer.pay_v1(&unpaid["_meta"]["x402/v1"])] {
         let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
-        let told = challenge(&result);
-        assert_eq!((&told["error"], &told["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
-        let network = if told["x402Version"] == 1 { "base-sepolia" } else { "eip155:84532" };
+        let reported = challenge(&result);
+        assert_eq!((&reported["error"], &reported["x402Version"]), (&json!("insufficient_funds"), &payment.payload["x402Version"]));
+        let network = if reported["x402Version"] == 1 { "base-sepolia" } else { "eip155:84532" };
         let failed = &result["_meta"]["x402/payment-response"];
         assert_eq!(
             (&failed["success"], &failed["errorReason"], &failed["transaction"], &failed["network"]),
@@ -255,11 +255,11 @@ async fn a_refused_settlement_withholds_the_content() {
         assert_eq!(failed["payer"].as_str().unwrap().to_lowercase(), payer.address.to_lowercase());
         // The same over HTTP.
         let http = host.call_paid("count", &json!({}), &payment).await.is(402);
-        let name = if told["x402Version"] == 1 { "x-payment-response" } else { "payment-response" };
+        let name = if reported["x402Version"] == 1 { "x-payment-response" } else { "payment-response" };
         assert_eq!(&http.decoded(name), failed);
         assert!(!result.to_string().contains("runs\\\":"), "{result}");
     }
-    facilitator.tell(Settles::Unanswered);
+    facilitator.set_mode(SettleMode::Unanswered);
     let payment = payer.pay(&challenge(&unpaid));
     let result = host.mcp().call("count", json!({}), paid_in_meta(&payment)).await;
     let error = refusal(&result, "settlement_unknown");
@@ -271,8 +271,8 @@ async fn a_payment_that_is_refused_says_why() {
     let host = Host::start().await;
     host.publish(&js("count", PRICE, COUNTER)).await;
     let poor = Payer::new();
-    let asked = challenge(&host.mcp().call("count", json!({}), json!({})).await);
-    let payment = poor.pay(&asked);
+    let request = challenge(&host.mcp().call("count", json!({}), json!({})).await);
+    let payment = poor.pay(&request);
     let cheaper = payment.altered("/accepted/amount", json!("1"));
     for (meta, reason) in [
         (json!({ "x402/payment": "%%%" }), "invalid_payload"),

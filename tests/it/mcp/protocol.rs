@@ -12,16 +12,16 @@ async fn both_eras_are_spoken_on_one_url() {
     let host = Host::start().await;
     host.publish(&js("count", 0.0, COUNTER)).await;
 
-    for (asked, answered) in [
+    for (request, answered) in [
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
         ("2024-11-05", "2025-11-25"),
         ("2026-07-28", "2025-11-25"),
     ] {
-        let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        let params = json!({ "protocolVersion": request, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
         let greeted = host.mcp_legacy().ask("initialize", params).await.result();
-        assert_eq!(greeted["protocolVersion"], answered, "asked for {asked}");
+        assert_eq!(greeted["protocolVersion"], answered, "asked for {request}");
         assert_eq!(greeted["serverInfo"]["name"], "tollhouse");
         assert_eq!(greeted["capabilities"], json!({ "tools": {} }), "there is no stream to hear of changes on");
     }
@@ -66,7 +66,7 @@ async fn answers_come_as_the_client_accepts_them() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_a_request_is_told_in_json_rpc() {
+async fn whatever_is_wrong_with_a_request_is_reported_in_json_rpc() {
     let host = Host::start().await;
     let post = |body: &'static str| {
         let request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json, text/event-stream");
@@ -102,7 +102,7 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     host.publish(&js("count", PRICE, COUNTER)).await;
     let reply = async |request| host.send(request).await;
     // The answer to an unread message has no id, not even `null`.
-    let told = |answer: &Answer, status: u16, code: &str| {
+    let describe = |answer: &Answer, status: u16, code: &str| {
         let error = Replied::read(answer).fails(status, -32600);
         assert_eq!(answer.json().get("id"), None, "{answer:?}");
         assert_eq!((&error["data"]["code"], &error["data"]["fault"]), (&json!(code), &json!("caller")));
@@ -110,24 +110,24 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     };
     for method in [Method::GET, Method::DELETE, Method::PUT] {
         let answer = reply(host.request(method, "/ai/mcp")).await;
-        told(&answer, 405, "method_not_allowed");
+        describe(&answer, 405, "method_not_allowed");
         assert_eq!(answer.has("allow"), "POST");
     }
     let guess =
         || host.mcp().with_header("x-developer-credit", "dc_wrong").request("tools/call", json!({ "name": "count", "arguments": {} }));
     assert_eq!(reply(guess()).await.status, 200);
     let guessed = reply(guess()).await;
-    told(&guessed, 429, "rate_limited");
+    describe(&guessed, 429, "rate_limited");
     assert!(guessed.has("retry-after").parse::<u64>().unwrap() > 0);
     let large = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body(" ".repeat((4 << 20) + 1));
-    told(&reply(large).await, 413, "body_too_large");
-    told(&reply(host.mcp().with_header("origin", "https://evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
-    told(&reply(host.mcp().with_header("host", "evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
+    describe(&reply(large).await, 413, "body_too_large");
+    describe(&reply(host.mcp().with_header("origin", "https://evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
+    describe(&reply(host.mcp().with_header("host", "evil.example").request("tools/list", json!({}))).await, 403, "forbidden");
     let mut picky = host.mcp();
     picky.accept = "text/html";
-    told(&reply(picky.request("tools/list", json!({}))).await, 406, "not_acceptable");
+    describe(&reply(picky.request("tools/list", json!({}))).await, 406, "not_acceptable");
     let many = Value::Array(vec![json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }); 101]);
-    told(&reply(host.request(Method::POST, "/ai/mcp").json(&many)).await, 400, "invalid_request");
+    describe(&reply(host.request(Method::POST, "/ai/mcp").json(&many)).await, 400, "invalid_request");
     let torn = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").body("{");
     assert_eq!(Replied::read(&reply(torn).await).fails(400, -32700)["data"]["code"], "invalid_json");
     // If the message was read, the answer has its id, whatever else is wrong.
@@ -143,7 +143,7 @@ async fn what_stands_in_front_refuses_in_json_rpc_too() {
     let host = Host::builder().flag("--rate-limit", 1).start().await;
     let answers = join_all((0..6).map(|_| host.send(host.mcp().request("tools/list", json!({}))))).await;
     let refused = answers.iter().find(|answer| answer.status == 429).expect("one too many");
-    told(refused, 429, "rate_limited");
+    describe(refused, 429, "rate_limited");
     assert!(refused.has("ratelimit").starts_with("\"address\""));
     // On other paths, errors have the usual envelope.
     let answers = join_all((0..6).map(|_| host.get("/ai/manifest"))).await;
@@ -321,7 +321,7 @@ async fn methods_of_another_revision_are_unknown() {
         let request = if let Some(revision) = revision { request.header("mcp-protocol-version", revision) } else { request };
         Replied::read(&host.send(request).await)
     };
-    let told = |error: &Value, method: &str| {
+    let describe = |error: &Value, method: &str| {
         assert_eq!(error["message"], format!("no method `{method}`"), "{error}");
         assert_eq!((&error["data"]["code"], &error["data"]["charged"]), (&json!("not_found"), &json!(false)), "{error}");
         assert!(error["data"]["requestId"].is_string(), "{error}");
@@ -332,17 +332,17 @@ async fn methods_of_another_revision_are_unknown() {
         json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" }, "_meta": meta });
     let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
     for revision in [None, Some("2025-11-25"), Some("2026-07-28")] {
-        told(&send(&greeting, revision).await.fails(404, -32601), "initialize");
+        describe(&send(&greeting, revision).await.fails(404, -32601), "initialize");
     }
     host.mcp().ask("initialize", params).await.fails(404, -32601);
     // Only 2026-07-28 has the stream of changes.
     let listen =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": { "notifications": { "toolsListChanged": true } } });
     for revision in [None, Some("2025-03-26"), Some("2025-11-25")] {
-        told(&send(&listen, revision).await.fails(200, -32601), "subscriptions/listen");
+        describe(&send(&listen, revision).await.fails(200, -32601), "subscriptions/listen");
     }
     // Invalid parameters do not change that.
-    told(
+    describe(
         &send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen" }), None).await.fails(200, -32601),
         "subscriptions/listen",
     );
@@ -402,12 +402,12 @@ async fn a_batch_is_answered_member_by_member_as_its_client_takes_it() {
 async fn a_message_has_so_many_values() {
     let host = Host::start().await;
     let before = host.resident();
-    let asked = |values: usize| {
+    let request = |values: usize| {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{}]}}}}"#, vec!["{}"; values].join(","));
         host.send(host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").header("accept", "*/*").body(body))
     };
-    asked(50_000).await.is(200);
-    for refused in join_all((0..8).map(|_| asked(1_000_000))).await {
+    request(50_000).await.is(200);
+    for refused in join_all((0..8).map(|_| request(1_000_000))).await {
         let error = refused.is(400).json()["error"].clone();
         assert!(error["message"].as_str().unwrap().contains("at most 200000"), "{error}");
     }

@@ -27,8 +27,8 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
     let mut client = host.mcp();
     client.capabilities = takes_tasks();
     // A call becomes a task only after payment and validation of the input.
-    let asked = challenge(&client.call("count", json!({}), json!({})).await);
-    let payment = payer.pay(&asked);
+    let request = challenge(&client.call("count", json!({}), json!({})).await);
+    let payment = payer.pay(&request);
     let created = client.call("count", json!({ "ms": 700 }), paid_in_meta(&payment)).await;
     assert_eq!((&created["resultType"], &created["status"]), (&json!("task"), &json!("working")), "{created}");
     assert!(created["ttlMs"].is_u64() && created["pollIntervalMs"].is_u64(), "{created}");
@@ -50,7 +50,7 @@ async fn a_long_running_call_is_a_task_for_who_takes_tasks() {
     for method in ["tasks/list", "tasks/result"] {
         client.ask(method, json!({ "taskId": id })).await.fails(404, -32601);
     }
-    let plain = host.mcp().call("count", json!({}), paid_in_meta(&payer.pay(&asked))).await;
+    let plain = host.mcp().call("count", json!({}), paid_in_meta(&payer.pay(&request))).await;
     assert_eq!((&plain["resultType"], &plain["structuredContent"]), (&json!("complete"), &json!({ "runs": 2 })));
 }
 
@@ -71,16 +71,16 @@ async fn a_task_says_what_its_handler_says_and_nothing_of_its_log() {
     let created = client.call("talker", json!({}), json!({})).await;
     let id = created["taskId"].as_str().unwrap();
     eventually("its status", Duration::from_secs(5), async || {
-        let said = task(&client, id).await["statusMessage"].clone();
-        assert!(said != "for the owner" && !said.is_null(), "{said}");
-        (said == "half way").then_some(())
+        let answer = task(&client, id).await["statusMessage"].clone();
+        assert!(answer != "for the owner" && !answer.is_null(), "{answer}");
+        (answer == "half way").then_some(())
     })
     .await;
     assert_eq!(ended(&client, id).await["status"], "completed");
 }
 
 #[tokio::test]
-async fn a_task_that_is_cancelled_is_not_charged() {
+async fn a_task_that_is_canceled_is_not_charged() {
     let host = Host::start().await;
     host.publish(&slow("count", PRICE)).await;
     let payer = Payer::funded(&host, 1.0).await;
@@ -103,8 +103,8 @@ async fn a_task_outlives_the_host_that_is_killed() {
     host.publish(&slow("count", PRICE)).await;
     host.publish(&slow("free", 0.0)).await;
     let payer = Payer::funded(&host, 1.0).await;
-    let asked = host.challenge("count").await;
-    let (settled, cut_off) = (payer.pay(&asked), payer.pay(&asked));
+    let request = host.challenge("count").await;
+    let (settled, cut_off) = (payer.pay(&request), payer.pay(&request));
     let mut ids = vec![];
     for (name, ms, meta) in [("count", 50, paid_in_meta(&settled)), ("count", 15_000, paid_in_meta(&cut_off)), ("free", 15_000, json!({}))]
     {
@@ -144,10 +144,10 @@ async fn a_task_killed_between_settling_and_answering_has_its_answer() {
     let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").flag("--mcp-hosts", "*").start().await;
     host.publish(&slow("count", PRICE)).await;
     let payer = Payer::funded(&host, 10.0).await;
-    let asked = host.challenge("count").await;
+    let request = host.challenge("count").await;
     let mut charged = 0;
     for round in 0..4_u64 {
-        let payment = payer.pay(&asked);
+        let payment = payer.pay(&request);
         let id = {
             let mut client = host.mcp();
             client.capabilities = takes_tasks();
@@ -193,8 +193,8 @@ async fn a_task_on_credit_is_reserved_though_its_call_has_no_name() {
     let created = client.call("names", json!({}), json!({ "tollhouse/credit": credit })).await;
     let id = created["taskId"].as_str().unwrap();
     let reserved = eventually("the handler says its payment", Duration::from_secs(20), || async {
-        let said = task(&client, id).await["statusMessage"].as_str()?.to_owned();
-        host.payment(&said).await.filter(|_| said.starts_with("pmt_"))
+        let text = task(&client, id).await["statusMessage"].as_str()?.to_owned();
+        host.payment(&text).await.filter(|_| text.starts_with("pmt_"))
     })
     .await;
     assert_eq!(reserved["state"], "reserved");
@@ -246,7 +246,7 @@ fn large(slug: &str, bytes: usize) -> Value {
 }
 
 #[tokio::test]
-async fn free_tasks_keep_to_their_bytes_and_paid_calls_go_on() {
+async fn free_tasks_keep_to_their_bytes_and_paid_calls_continue() {
     const BYTES: usize = 520_000;
     let host = Host::builder().flag("--mcp-task-bytes", 4 << 20).start().await;
     host.publish(&large("flood", BYTES)).await;

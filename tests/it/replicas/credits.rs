@@ -21,8 +21,8 @@ async fn what_is_spent_at_both_hosts_at_once_is_no_more_than_there_is() {
     let bought = answers.iter().filter(|answer| answer.as_ref().unwrap().status == 200).count();
     assert!((1..=3).contains(&bought), "{answers:?}");
     for at in [0, 1] {
-        let told = Host::try_send(hosts.request(at, Method::GET, "/ai/credits").header("x-developer-credit", credit)).await.unwrap();
-        assert_eq!(micros(&told.is(200).json()["balanceUsd"]), 750_000 - 250_000 * bought as u64);
+        let response = Host::try_send(hosts.request(at, Method::GET, "/ai/credits").header("x-developer-credit", credit)).await.unwrap();
+        assert_eq!(micros(&response.is(200).json()["balanceUsd"]), 750_000 - 250_000 * bought as u64);
     }
     hosts.end().await;
 }

@@ -9,14 +9,14 @@ use super::Hosts;
 use crate::harness::{Host, eventually, js, stream::Stream};
 
 /// Maximum time until lines are stored, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Logs the number of the call.
-const SAYS: &str = "export default (req, ctx) => { ctx.log.info(`call ${req.input.n}`); return { n: req.input.n }; };";
+const LOGGER: &str = "export default (req, ctx) => { ctx.log.info(`call ${req.input.n}`); return { n: req.input.n }; };";
 
 /// Returns the number of the call in a line.
-fn said(line: &Value) -> u64 {
-    line["message"].as_str().and_then(|said| said.strip_prefix("call ")?.parse().ok()).unwrap()
+fn line_number(line: &Value) -> u64 {
+    line["message"].as_str().and_then(|message| message.strip_prefix("call ")?.parse().ok()).unwrap()
 }
 
 impl Hosts {
@@ -24,7 +24,7 @@ impl Hosts {
         self.request(at, Method::GET, &format!("/ai/endpoints/says/{what}")).header("x-admin-token", &self.admin)
     }
 
-    async fn say(&self, at: usize, n: u64) -> String {
+    async fn log_line(&self, at: usize, n: u64) -> String {
         let request = self.request(at, Method::POST, "/tools/says").json(&json!({ "n": n }));
         Host::try_send(request).await.unwrap().is(200).receipt_id()
     }
@@ -33,49 +33,49 @@ impl Hosts {
 #[tokio::test]
 async fn what_happens_at_either_host_is_followed_at_each_once_and_from_the_last_id_on() {
     let hosts = Hosts::start().await;
-    hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("says", 0.0, SAYS)).await.is(200);
+    hosts.manage(0, Method::POST, "/ai/endpoints/create", &js("says", 0.0, LOGGER)).await.is(200);
     let mut logs = Stream::open(hosts.follow(1, "logs")).await;
     let mut calls = Stream::open(hosts.follow(0, "calls")).await;
     let (mut lines, mut receipts) = (vec![], vec![]);
     for n in 0..10 {
-        receipts.push(hosts.say(n as usize % 2, n).await);
+        receipts.push(hosts.log_line(n as usize % 2, n).await);
     }
     // A busy machine stores some lines late, so they arrive late and out of order.
-    let mut heard = vec![];
+    let mut received = vec![];
     for _ in 0..10 {
         let line = logs.next().await.unwrap();
         assert_eq!(line.name, "log");
-        lines.push((said(&line.data), line.id.unwrap()));
-        heard.push(calls.next().await.unwrap().data["receiptId"].as_str().unwrap().to_owned());
+        lines.push((line_number(&line.data), line.id.unwrap()));
+        received.push(calls.next().await.unwrap().data["receiptId"].as_str().unwrap().to_owned());
     }
     lines.sort();
     receipts.sort();
-    heard.sort();
+    received.sort();
     assert_eq!(lines.iter().map(|(n, _)| *n).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
-    assert_eq!(heard, receipts);
+    assert_eq!(received, receipts);
     // A follower that reconnects to the other host continues after its last line, in the order of
     // storage.
     drop(logs);
-    let stored = eventually("all lines are stored", PATIENCE, async || {
+    let stored = eventually("all lines are stored", TIMEOUT, async || {
         let page = hosts.manage(1, Method::GET, "/ai/endpoints/says/logs?limit=100", &json!({})).await.is(200).json();
-        let stored: Vec<_> = page["logs"].as_array().unwrap().iter().rev().map(said).collect();
+        let stored: Vec<_> = page["logs"].as_array().unwrap().iter().rev().map(line_number).collect();
         (stored.len() == 10).then_some(stored)
     })
     .await;
     let (_, last) = lines.iter().find(|(n, _)| *n == stored[7]).unwrap();
-    hosts.say(0, 10).await;
-    hosts.say(1, 11).await;
+    hosts.log_line(0, 10).await;
+    hosts.log_line(1, 11).await;
     let mut logs = Stream::open(hosts.follow(0, "logs").header("last-event-id", last)).await;
     let mut more = vec![];
     for _ in 8..12 {
-        more.push(said(&logs.next().await.unwrap().data));
+        more.push(line_number(&logs.next().await.unwrap().data));
     }
     more.sort_unstable();
     let mut behind = [&stored[8..], &[10, 11]].concat();
     behind.sort_unstable();
     assert_eq!(more, behind);
-    hosts.say(1, 12).await;
-    assert_eq!(said(&logs.next().await.unwrap().data), 12);
+    hosts.log_line(1, 12).await;
+    assert_eq!(line_number(&logs.next().await.unwrap().data), 12);
     drop((logs, calls));
     hosts.end().await;
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use super::{AUTH_FAILURES, HEARD_WITHIN, Hosts};
+use super::{AUTH_FAILURES, Hosts, RECEIVED_WITHIN};
 use crate::harness::{Host, eventually};
 
 #[tokio::test]
-async fn an_address_that_has_shown_too_many_wrong_credentials_to_one_host_waits_at_the_other() {
+async fn an_address_with_too_many_wrong_credentials_waits_at_every_host() {
     let hosts = Hosts::start().await;
     let shown = async |at: usize, token: &str| {
         let request = hosts.request(at, Method::GET, "/ai/admin/policy").header("x-admin-token", token);
@@ -22,6 +22,6 @@ async fn an_address_that_has_shown_too_many_wrong_credentials_to_one_host_waits_
     }
     shown(0, &hosts.admin).await.fails(429, "rate_limited", "caller");
     let waits = || async { Some(shown(1, &hosts.admin).await).filter(|answer| answer.status == 429) };
-    eventually("the other hears of it", HEARD_WITHIN, waits).await.fails(429, "rate_limited", "caller");
+    eventually("the other hears of it", RECEIVED_WITHIN, waits).await.fails(429, "rate_limited", "caller");
     hosts.end().await;
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tollhouse::{
     app::App,
     base::{
-        causes::in_full,
         clock::{Clock, Timestamp},
+        error_chain::full_message,
     },
     store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
 };
@@ -31,7 +31,7 @@ async fn folders() -> [tempfile::TempDir; 2] {
 }
 
 async fn start(store: Arc<MemoryStore>, data: &Path) -> Result<Arc<App>, String> {
-    App::start_on(store, &settings(data), BASE_URL.to_owned()).await.map_err(|error| in_full(&error))
+    App::start_on(store, &settings(data), BASE_URL.to_owned()).await.map_err(|error| full_message(&error))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,8 +42,8 @@ async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
         let both = tokio::join!(start(Arc::clone(&store), one.path()), start(Arc::clone(&store), other.path()));
         let both = [both.0, both.1];
         for started in &both {
-            if let Err(why) = started {
-                assert!(why.contains("admin token"), "{why}");
+            if let Err(reason) = started {
+                assert!(reason.contains("admin token"), "{reason}");
             }
         }
         let serve: Vec<_> = both.iter().flatten().collect();
@@ -105,9 +105,9 @@ async fn host_whose_clock_is_not_the_stores_takes_no_calls_and_goes_by_the_store
         let credit = minted["credit"].as_str().unwrap();
         let midnight = || json!(Timestamp((clock.now().0 / DAY_MS + 1) * DAY_MS));
         let before = midnight();
-        let asked = client.request(Method::GET, format!("{url}/ai/credits")).header("x-developer-credit", credit);
-        let told = Host::try_send(asked).await.unwrap().is(200).json()["today"]["resetsAt"].clone();
-        assert!([before, midnight()].contains(&told), "days are the store's: {told}");
+        let request = client.request(Method::GET, format!("{url}/ai/credits")).header("x-developer-credit", credit);
+        let reported = Host::try_send(request).await.unwrap().is(200).json()["today"]["resetsAt"].clone();
+        assert!([before, midnight()].contains(&reported), "days are the store's: {reported}");
         let call = Host::try_send(client.request(Method::POST, format!("{url}/tools/free")).json(&json!({}))).await.unwrap();
         let register = client.request(Method::POST, format!("{url}/ai/builders/register")).json(&json!({ "name": "Toolsmith" }));
         let register = Host::try_send(register.header("x-developer-credit", credit)).await.unwrap();

@@ -42,9 +42,9 @@ impl Hosts {
     }
 
     async fn begin(&self, at: usize, ms: u64, meta: Value) -> String {
-        let begun = self.mcp(at, "tools/call", json!({ "name": "slow", "arguments": { "ms": ms }, "_meta": meta })).await;
-        assert_eq!(begun["resultType"], "task", "{begun}");
-        begun["taskId"].as_str().unwrap().to_owned()
+        let started = self.mcp(at, "tools/call", json!({ "name": "slow", "arguments": { "ms": ms }, "_meta": meta })).await;
+        assert_eq!(started["resultType"], "task", "{started}");
+        started["taskId"].as_str().unwrap().to_owned()
     }
 
     /// Waits until the task has ended, and returns it as the host at `at` shows it.
@@ -55,7 +55,7 @@ impl Hosts {
 }
 
 #[tokio::test]
-async fn a_task_of_one_host_is_asked_for_waited_for_and_cancelled_at_the_other() {
+async fn a_task_of_one_host_is_asked_for_waited_for_and_canceled_at_the_other() {
     let hosts = Hosts::start().await;
     hosts.publish_slow(0.25).await;
     let payer = Payer::new();
@@ -67,25 +67,25 @@ async fn a_task_of_one_host_is_asked_for_waited_for_and_cancelled_at_the_other()
         (payment.id(), json!({ "x402/payment": payment.payload }))
     };
     let state = async |payment: &str| {
-        let told = Host::try_send(hosts.request(1, Method::GET, &format!("/ai/payments/{payment}"))).await.unwrap().is(200);
-        told.json()["payment"]["state"].clone()
+        let answer = Host::try_send(hosts.request(1, Method::GET, &format!("/ai/payments/{payment}"))).await.unwrap().is(200);
+        answer.json()["payment"]["state"].clone()
     };
     let (paid, meta) = pay();
     let id = hosts.begin(0, 700, meta).await;
-    let asked = hosts.task(1, &id).await;
-    assert_eq!((&asked["status"], &asked["statusMessage"]), (&json!("working"), &json!("running")), "{asked}");
+    let request = hosts.task(1, &id).await;
+    assert_eq!((&request["status"], &request["statusMessage"]), (&json!("working"), &json!("running")), "{request}");
     let done = hosts.ended(1, &id).await;
     assert_eq!((&done["status"], &done["result"]["structuredContent"]), (&json!("completed"), &json!({ "done": true })), "{done}");
     assert_eq!(state(&paid).await, "settled");
 
-    let (kept, meta) = pay();
+    let (stored, meta) = pay();
     let id = hosts.begin(0, 25_000, meta).await;
-    assert_eq!(state(&kept).await, "reserved");
+    assert_eq!(state(&stored).await, "reserved");
     assert_eq!(hosts.mcp(1, "tasks/cancel", json!({ "taskId": id })).await["resultType"], "complete");
     for at in [1, 0] {
         assert_eq!(hosts.ended(at, &id).await["status"], "cancelled");
     }
-    assert_eq!(state(&kept).await, "released");
+    assert_eq!(state(&stored).await, "released");
     hosts.end().await;
 }
 
@@ -93,17 +93,17 @@ async fn a_task_of_one_host_is_asked_for_waited_for_and_cancelled_at_the_other()
 async fn a_task_ends_with_the_lease_of_the_host_that_runs_it() {
     let hosts = Hosts::start().await;
     hosts.publish_slow(0.0).await;
-    let (left, kept) = (hosts.begin(1, 25_000, json!({})).await, hosts.begin(0, 25_000, json!({})).await);
-    for id in [&left, &kept] {
+    let (remaining, stored) = (hosts.begin(1, 25_000, json!({})).await, hosts.begin(0, 25_000, json!({})).await);
+    for id in [&remaining, &stored] {
         assert_eq!(hosts.task(0, id).await["status"], "working");
     }
     hosts.store.fail_reads();
-    let failed = hosts.ended(0, &left).await;
+    let failed = hosts.ended(0, &remaining).await;
     assert_eq!((&failed["status"], failed.get("result")), (&json!("failed"), None), "{failed}");
     assert!(failed["error"]["message"].as_str().unwrap().contains("restarted"), "{failed}");
-    assert_eq!(hosts.task(0, &kept).await["status"], "working");
+    assert_eq!(hosts.task(0, &stored).await["status"], "working");
     hosts.store.heal();
-    hosts.mcp(0, "tasks/cancel", json!({ "taskId": kept })).await;
+    hosts.mcp(0, "tasks/cancel", json!({ "taskId": stored })).await;
     hosts.end().await;
 }
 

@@ -66,11 +66,11 @@ async fn the_admin_token_may_come_as_a_bearers_and_a_wrong_credential_is_none_of
 async fn wrong_bearers_are_limited_as_other_wrong_credentials_are() {
     let host = Host::builder().env("TOLLHOUSE_AUTH_FAILURES", 3).start().await;
     let wrong = [("authorization", "Bearer adm_wrong")];
-    let mut told = vec![];
+    let mut listed = vec![];
     for _ in 0..5 {
-        told.push(reads(&host, &wrong).await);
+        listed.push(reads(&host, &wrong).await);
     }
-    assert_eq!(told, [401, 401, 401, 429, 429]);
+    assert_eq!(listed, [401, 401, 401, 429, 429]);
 }
 
 /// A token for metrics only.
@@ -115,11 +115,11 @@ async fn the_token_for_metrics_opens_them_and_nothing_else() {
 async fn wrong_tokens_for_metrics_are_counted_as_other_wrong_credentials_are() {
     let host = Host::builder().env("TOLLHOUSE_AUTH_FAILURES", 3).env("TOLLHOUSE_METRICS_TOKEN", TOKEN).start().await;
     let right = format!("Bearer {TOKEN}");
-    let mut told = vec![];
+    let mut listed = vec![];
     for token in [&right, "Bearer 1", &right, "Bearer 2", "Bearer 3", &right, "Bearer 4"] {
-        told.push(reads(&host, &[("authorization", token)]).await);
+        listed.push(reads(&host, &[("authorization", token)]).await);
     }
-    assert_eq!(told, [200, 401, 200, 401, 401, 429, 429], "a right one is refused too, where it would tell that it is right");
+    assert_eq!(listed, [200, 401, 200, 401, 401, 429, 429], "a right one is refused too, where it would tell that it is right");
 }
 
 #[tokio::test]
@@ -131,15 +131,15 @@ async fn the_token_for_metrics_is_shown_nowhere_and_is_neither_short_nor_the_adm
         let ran = check.output().unwrap();
         (ran.status.success(), format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)))
     };
-    let (well, told) = check(TOKEN);
-    assert!(well && !told.contains(TOKEN) && told.contains("metrics-token"), "{told}");
-    let (well, told) = check("too-short-by-1b");
-    assert!(!well && told.contains("TOLLHOUSE_METRICS_TOKEN") && !told.contains("too-short-by-1b"), "{told}");
+    let (well, text) = check(TOKEN);
+    assert!(well && !text.contains(TOKEN) && text.contains("metrics-token"), "{text}");
+    let (well, text) = check("too-short-by-1b");
+    assert!(!well && text.contains("TOLLHOUSE_METRICS_TOKEN") && !text.contains("too-short-by-1b"), "{text}");
 
     let folder = tempfile::tempdir().unwrap();
     let mut serve = tollhouse();
     serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
     let ran = serve.env("TOLLHOUSE_METRICS_TOKEN", TOKEN).env("TOLLHOUSE_ADMIN_TOKEN", TOKEN).output().unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert!(!ran.status.success() && told.contains("is the admin token") && !told.contains(TOKEN), "{told}");
+    let text = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && text.contains("is the admin token") && !text.contains(TOKEN), "{text}");
 }

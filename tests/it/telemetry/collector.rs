@@ -20,7 +20,7 @@ use crate::harness::eventually;
 
 /// The data that a collector received.
 #[derive(Debug, Default)]
-struct Kept {
+struct Collected {
     /// Path, headers, body.
     requests: Vec<(String, HeaderMap, String)>,
     answers: Option<StatusCode>,
@@ -30,7 +30,7 @@ struct Kept {
 #[derive(Debug, Clone)]
 pub struct Collector {
     pub url: String,
-    kept: Arc<Mutex<Kept>>,
+    state: Arc<Mutex<Collected>>,
 }
 
 /// A received span.
@@ -41,37 +41,37 @@ pub struct Span {
 
 impl Collector {
     pub async fn start() -> Self {
-        let kept = Arc::<Mutex<Kept>>::default();
+        let stored = Arc::<Mutex<Collected>>::default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let take = |path: &'static str| {
-            post(move |State(kept): State<Arc<Mutex<Kept>>>, headers: HeaderMap, body: Bytes| async move {
-                let mut kept = kept.lock().unwrap();
-                kept.requests.push((path.to_owned(), headers, String::from_utf8(body.to_vec()).unwrap()));
-                (kept.answers.unwrap_or(StatusCode::OK), [("content-type", "application/json")], "{}").into_response()
+            post(move |State(stored): State<Arc<Mutex<Collected>>>, headers: HeaderMap, body: Bytes| async move {
+                let mut stored = stored.lock().unwrap();
+                stored.requests.push((path.to_owned(), headers, String::from_utf8(body.to_vec()).unwrap()));
+                (stored.answers.unwrap_or(StatusCode::OK), [("content-type", "application/json")], "{}").into_response()
             })
         };
         let router = Router::new().route("/v1/traces", take("traces")).route("/v1/metrics", take("metrics"));
-        let router = router.layer(axum::extract::DefaultBodyLimit::disable()).with_state(Arc::clone(&kept));
+        let router = router.layer(axum::extract::DefaultBodyLimit::disable()).with_state(Arc::clone(&stored));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, kept }
+        Self { url, state: stored }
     }
 
     /// Sets the status of all further answers.
     pub fn answers(&self, status: StatusCode) {
-        self.kept.lock().unwrap().answers = Some(status);
+        self.state.lock().unwrap().answers = Some(status);
     }
 
     /// Returns everything that it received, as text.
     pub fn text(&self) -> String {
-        let kept = self.kept.lock().unwrap();
-        kept.requests.iter().map(|(path, headers, body)| format!("{path} {headers:?} {body}\n")).collect()
+        let stored = self.state.lock().unwrap();
+        stored.requests.iter().map(|(path, headers, body)| format!("{path} {headers:?} {body}\n")).collect()
     }
 
     /// Returns the bodies of one kind.
     pub fn bodies(&self, kind: &str) -> Vec<Value> {
-        let kept = self.kept.lock().unwrap();
-        kept.requests.iter().filter(|(path, ..)| path == kind).map(|(_, _, body)| serde_json::from_str(body).unwrap()).collect()
+        let stored = self.state.lock().unwrap();
+        stored.requests.iter().filter(|(path, ..)| path == kind).map(|(_, _, body)| serde_json::from_str(body).unwrap()).collect()
     }
 
     pub fn spans(&self) -> Vec<Span> {
@@ -87,7 +87,7 @@ impl Collector {
     pub async fn call(&self, slug: &str) -> (Span, Vec<Span>) {
         let look = || async {
             let spans = self.spans();
-            let call = spans.iter().find(|span| span.text("name") == "call" && span.told("tollhouse.endpoint.slug") == slug)?.clone();
+            let call = spans.iter().find(|span| span.text("name") == "call" && span.attribute("tollhouse.endpoint.slug") == slug)?.clone();
             let mut below: Vec<_> = spans.into_iter().filter(|span| span.json["parentSpanId"] == call.json["spanId"]).collect();
             below.sort_by_key(|span| span.time("startTimeUnixNano"));
             Some((call, below))
@@ -106,15 +106,15 @@ impl Span {
         self.text(name).parse().unwrap()
     }
 
-    pub fn took(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.time("endTimeUnixNano") - self.time("startTimeUnixNano"))
     }
 
     /// Returns an attribute.
-    pub fn told(&self, name: &str) -> String {
+    pub fn attribute(&self, name: &str) -> String {
         let attributes = self.json["attributes"].as_array().into_iter().flatten();
-        let told: BTreeMap<_, _> =
+        let listed: BTreeMap<_, _> =
             attributes.map(|one| (one["key"].as_str().unwrap(), one["value"]["stringValue"].as_str().unwrap())).collect();
-        told.get(name).copied().unwrap_or_default().to_owned()
+        listed.get(name).copied().unwrap_or_default().to_owned()
     }
 }

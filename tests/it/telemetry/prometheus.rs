@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::metrics;
-use crate::harness::{Host, Payer, eventually, js, rounds_asked};
+use crate::harness::{Host, Payer, eventually, js, rounds_requested};
 
 /// The examples in the documents for operators.
 const SHOWN: &str = include_str!("../../../docs/examples/prometheus.yml");
@@ -90,8 +90,8 @@ fn complaints(text: &str) -> String {
     let mut command = Command::new(TOOL);
     let mut tool = command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let said = tool.wait_with_output().unwrap();
-    format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
+    let message = tool.wait_with_output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&message.stdout), String::from_utf8_lossy(&message.stderr))
 }
 
 /// Each alert rule with series that trigger it: the series, values per minute, and the labels of the alert.
@@ -126,8 +126,8 @@ fn alert_rules_of_the_documents_begin_when_they_should() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("alerts.yml"), RULES).unwrap();
     let promtool = |args: &[&str]| {
-        let said = Command::new(TOOL).args(args).current_dir(folder.path()).output().expect("no promtool");
-        assert!(said.status.success(), "{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        let output = Command::new(TOOL).args(args).current_dir(folder.path()).output().expect("no promtool");
+        assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     };
     promtool(&["check", "rules", "alerts.yml"]);
     assert_eq!(RULES.matches("- alert: ").count(), ALERTS.len());
@@ -137,8 +137,8 @@ fn alert_rules_of_the_documents_begin_when_they_should() {
         let text = |name: &str| rule.lines().find_map(|line| line.trim().strip_prefix(name)).unwrap();
         let filled = |text: &str| text.replace("{{ $labels.instance }}", "h").replace("{{ $labels.job }}", "t");
         let severity = text("severity: ");
-        for (values, begun) in [(*values, true), ("0x30", false)] {
-            let expected = if begun {
+        for (values, started) in [(*values, true), ("0x30", false)] {
+            let expected = if started {
                 let (summary, description) = (filled(text("summary: ")), filled(text("description: ")));
                 format!(
                     "[{{ exp_labels: {{ {labels}, severity: {severity} }}, exp_annotations: {{ summary: {summary:?}, description: \
@@ -169,7 +169,7 @@ fn panels() -> Vec<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prometheus_scrapes_a_loaded_host() {
-    let seconds = rounds_asked("TOLLHOUSE_SCRAPE_SECONDS").unwrap_or(SECONDS);
+    let seconds = rounds_requested("TOLLHOUSE_SCRAPE_SECONDS").unwrap_or(SECONDS);
     let host = Host::start().await;
     host.publish(&js("free", 0.0, "export default (req) => { if (req.input.fails) throw new Error('no'); return {}; };")).await;
     host.publish(&js("paid", 0.01, "export default () => ({});")).await;
@@ -193,8 +193,8 @@ async fn prometheus_scrapes_a_loaded_host() {
         let until = Instant::now() + Duration::from_secs(seconds as u64);
         let mut checked = 0;
         while Instant::now() < until {
-            let said = complaints(&metrics(&host).await);
-            assert_eq!(said, "", "promtool");
+            let response = complaints(&metrics(&host).await);
+            assert_eq!(response, "", "promtool");
             checked += 1;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -217,11 +217,11 @@ async fn prometheus_scrapes_a_loaded_host() {
     assert!(astray.is_empty(), "panels without an answer: {astray:#?}");
 
     let done = calls.load(Ordering::Relaxed) as f64;
-    let told = || async {
+    let describe = || async {
         let value = prometheus.value("sum(tollhouse_calls_total{outcome=\"ok\"})").await?;
         (value == done).then_some(value)
     };
-    eventually("Prometheus has seen the last call", Duration::from_secs(20), told).await;
+    eventually("Prometheus has seen the last call", Duration::from_secs(20), describe).await;
     let span = format!("{}s", seconds);
     assert_eq!(prometheus.value(&format!("min_over_time(up[{span}])")).await, Some(1.0), "a scrape failed");
     let scrapes = prometheus.value(&format!("count_over_time(up[{span}])")).await.unwrap();

@@ -15,7 +15,7 @@ fn lines(log: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn nothing_secret_and_nothing_of_a_body_is_in_anything_that_is_told() {
+async fn nothing_secret_and_nothing_of_a_body_is_in_anything_that_is_reported() {
     let collector = Collector::start().await;
     let host = Host::builder()
         .env("TOLLHOUSE_OTLP_ENDPOINT", &collector.url)
@@ -54,7 +54,7 @@ async fn nothing_secret_and_nothing_of_a_body_is_in_anything_that_is_told() {
     host.send(wrong).await.is(401);
     let state = host.request(Method::POST, "/tools/free").json(&body).header("tracestate", "marked-state without sense");
     host.send(state.header("user-agent", "marked-agent").header("cookie", "marked-cookie")).await.is(200);
-    let told = metrics(&host).await;
+    let answer = metrics(&host).await;
     eventually("spans and metrics", Duration::from_secs(20), || async {
         (collector.spans().len() > 30 && !collector.bodies("metrics").is_empty()).then_some(())
     })
@@ -62,7 +62,7 @@ async fn nothing_secret_and_nothing_of_a_body_is_in_anything_that_is_told() {
 
     let (sent, log) = (collector.text(), host.log());
     let signature = payment.payload["payload"]["signature"].as_str().unwrap();
-    for (what, text) in [("/metrics", &told), ("OTLP", &sent), ("the log", &log)] {
+    for (what, text) in [("/metrics", &answer), ("OTLP", &sent), ("the log", &log)] {
         let found = text
             .match_indices("marked-")
             .map(|(at, _)| &text[at..text.len().min(at + 60)])

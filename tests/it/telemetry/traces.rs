@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{collector::Collector, metrics, series, value};
-use crate::harness::{Facilitator, Host, HostBuilder, Payer, Settles, eventually, js};
+use crate::harness::{Facilitator, Host, HostBuilder, Payer, SettleMode, eventually, js};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
@@ -20,7 +20,7 @@ const SPAN: &str = "00f067aa0ba902b7";
 /// Duration of the handler. Compared with it, the way to the host and back is short.
 const RUNS_MS: u64 = 400;
 /// Additional time for that way on a loaded machine.
-const WAY: Duration = Duration::from_millis(30);
+const STAGES: Duration = Duration::from_millis(30);
 
 fn traced(collector: &Collector) -> HostBuilder {
     Host::builder().env("TOLLHOUSE_OTLP_ENDPOINT", &collector.url).env("TOLLHOUSE_OTLP_METRICS_MS", 200)
@@ -33,13 +33,13 @@ fn parent(flags: &str) -> String {
 
 #[tokio::test]
 async fn a_paid_call_is_a_trace_whose_stages_add_up_to_its_time() {
-    let (collector, facilitator) = (Collector::start().await, Facilitator::start(Settles::Well).await);
+    let (collector, facilitator) = (Collector::start().await, Facilitator::start(SettleMode::Well).await);
     let host = traced(&collector).settled_by(&facilitator.url).start().await;
     host.publish(&js("paid", 0.01, &format!("export default () => new Promise((done) => setTimeout(() => done({{}}), {RUNS_MS}));"))).await;
     let payment = Payer::new().pay(&host.challenge("paid").await);
-    let begun = Instant::now();
+    let started = Instant::now();
     host.call_paid("paid", &json!({}), &payment).await.is(200);
-    let by_the_clock = begun.elapsed();
+    let by_the_clock = started.elapsed();
     let paid = || async {
         let spans = collector.spans();
         spans.iter().find(|span| span.text("name") == "settle").map(|span| span.text("parentSpanId").to_owned())
@@ -49,32 +49,32 @@ async fn a_paid_call_is_a_trace_whose_stages_add_up_to_its_time() {
     let call = spans.iter().find(|span| span.text("spanId") == id).unwrap();
     let mut stages: Vec<_> = spans.iter().filter(|span| span.text("parentSpanId") == id).collect();
     stages.sort_by_key(|span| span.time("startTimeUnixNano"));
-    let names: Vec<_> = stages.iter().filter(|span| span.took() > Duration::ZERO).map(|span| span.text("name")).collect();
+    let names: Vec<_> = stages.iter().filter(|span| span.elapsed() > Duration::ZERO).map(|span| span.text("name")).collect();
     let mut distinct = names.clone();
     distinct.dedup();
     assert_eq!(distinct, ["admit", "queue", "run", "check", "settle", "commit", "settle", "commit"], "{stages:#?}");
     assert!(stages.iter().all(|span| span.text("traceId") == call.text("traceId")));
-    let sum: Duration = stages.iter().map(|span| span.took()).sum();
-    let share = sum.as_secs_f64() / call.took().as_secs_f64();
-    println!("stages {sum:?} of {:?}, {:.2} %; the caller's clock says {by_the_clock:?}", call.took(), share * 100.0);
+    let sum: Duration = stages.iter().map(|span| span.elapsed()).sum();
+    let share = sum.as_secs_f64() / call.elapsed().as_secs_f64();
+    println!("stages {sum:?} of {:?}, {:.2} %; the caller's clock says {by_the_clock:?}", call.elapsed(), share * 100.0);
     assert!((share - 1.0).abs() < 0.05, "{share}");
-    assert!(call.took() <= by_the_clock && call.took() >= Duration::from_millis(RUNS_MS), "{call:?}");
+    assert!(call.elapsed() <= by_the_clock && call.elapsed() >= Duration::from_millis(RUNS_MS), "{call:?}");
     // The stages add up to the time that the caller measures, except for the way there and back.
-    let beside = by_the_clock.saturating_sub(sum);
-    let most = by_the_clock.mul_f64(0.05) + WAY;
-    assert!(beside < most, "{beside:?} of {by_the_clock:?} are in no stage");
-    assert_eq!((call.told("tollhouse.outcome"), call.told("tollhouse.endpoint.slug")), ("ok".to_owned(), "paid".to_owned()));
-    assert!(call.told("tollhouse.call.id").starts_with("call_"), "{call:?}");
+    let alongside = by_the_clock.saturating_sub(sum);
+    let max = by_the_clock.mul_f64(0.05) + STAGES;
+    assert!(alongside < max, "{alongside:?} of {by_the_clock:?} are in no stage");
+    assert_eq!((call.attribute("tollhouse.outcome"), call.attribute("tollhouse.endpoint.slug")), ("ok".to_owned(), "paid".to_owned()));
+    assert!(call.attribute("tollhouse.call.id").starts_with("call_"), "{call:?}");
 }
 
 #[tokio::test]
-async fn a_callers_trace_goes_on_here_and_at_the_facilitator() {
-    let asked = Arc::<Mutex<Vec<HeaderMap>>>::default();
-    let kept = Arc::clone(&asked);
+async fn a_callers_trace_continues_here_and_at_the_facilitator() {
+    let query = Arc::<Mutex<Vec<HeaderMap>>>::default();
+    let stored = Arc::clone(&query);
     let router = Router::new().route(
         "/verify",
         post(move |headers: HeaderMap, Json(_): Json<Value>| async move {
-            kept.lock().unwrap().push(headers);
+            stored.lock().unwrap().push(headers);
             Json(json!({ "isValid": false, "invalidReason": "insufficient_funds" }))
         }),
     );
@@ -87,7 +87,7 @@ async fn a_callers_trace_goes_on_here_and_at_the_facilitator() {
     let payment = Payer::new().pay(&host.challenge("paid").await);
     let request = host.paid_request("paid", &json!({}), &payment).header("traceparent", parent("01")).header("tracestate", "a=1,b=2");
     let answer = host.send(request).await.is(402);
-    let told = answer.has("traceresponse").to_owned();
+    let text = answer.has("traceresponse").to_owned();
     let spans = eventually("a span of the caller's trace", Duration::from_secs(20), || async {
         let spans: Vec<_> = collector.spans().into_iter().filter(|span| span.text("traceId") == TRACE).collect();
         (!spans.is_empty()).then_some(spans)
@@ -95,11 +95,11 @@ async fn a_callers_trace_goes_on_here_and_at_the_facilitator() {
     .await;
     let call = spans.iter().find(|span| span.text("name") == "call").unwrap();
     assert_eq!((call.text("parentSpanId"), call.text("traceState")), (SPAN, "a=1,b=2"));
-    assert_eq!(told, format!("00-{TRACE}-{}-01", call.text("spanId")));
-    let heard = asked.lock().unwrap().last().unwrap().clone();
+    assert_eq!(text, format!("00-{TRACE}-{}-01", call.text("spanId")));
+    let received = query.lock().unwrap().last().unwrap().clone();
     let admit = spans.iter().find(|span| span.text("name") == "admit").unwrap();
-    assert_eq!(heard["traceparent"], format!("00-{TRACE}-{}-01", admit.text("spanId")));
-    assert_eq!(heard["tracestate"], "a=1,b=2");
+    assert_eq!(received["traceparent"], format!("00-{TRACE}-{}-01", admit.text("spanId")));
+    assert_eq!(received["tracestate"], "a=1,b=2");
 }
 
 #[tokio::test]
@@ -125,11 +125,11 @@ async fn a_caller_has_no_more_traced_than_the_settings_say_and_nothing_against_i
             None => request,
         })
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let answers = join_all((0..40).map(|_| call(Some("01")))).await;
     let traced = answers.iter().filter(|answer| answer.header("traceresponse").is_some()).count();
-    let most = begun.elapsed().as_secs() as usize + 2;
-    assert!((1..=most).contains(&traced), "{traced} of 40, at most {most}");
+    let max = started.elapsed().as_secs() as usize + 2;
+    assert!((1..=max).contains(&traced), "{traced} of 40, at most {max}");
     for flags in [None, Some("00")] {
         assert_eq!(call(flags).await.is(200).header("traceresponse"), None);
     }
@@ -146,8 +146,9 @@ async fn a_collector_that_takes_nothing_costs_spans_and_no_call() {
     host.publish(&js("free", 0.0, "export default () => ({});")).await;
     host.call("free", &json!({})).await.is(200);
     eventually("dropped spans are counted", Duration::from_secs(20), || async {
-        let told = series(&metrics(&host).await);
-        (told["tollhouse_spans_total{outcome=\"failed\"}"] >= 4.0 && told["tollhouse_spans_total{outcome=\"sent\"}"] == 0.0).then_some(())
+        let answer = series(&metrics(&host).await);
+        (answer["tollhouse_spans_total{outcome=\"failed\"}"] >= 4.0 && answer["tollhouse_spans_total{outcome=\"sent\"}"] == 0.0)
+            .then_some(())
     })
     .await;
     assert_eq!(host.log().matches("the collector takes no telemetry").count(), 1, "{}", host.log());
@@ -160,7 +161,7 @@ async fn metrics_are_sent_to_the_collector_by_the_names_of_the_table() {
     let body = eventually("metrics", Duration::from_secs(20), || async { collector.bodies("metrics").pop() }).await;
     let sent = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap();
     let names: Vec<_> = sent.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
-    for metric in tollhouse::telemetry::table::ALL {
+    for metric in tollhouse::telemetry::metric_table::ALL {
         assert!(names.contains(&metric.name), "{}", metric.name);
     }
     let seconds = sent.iter().find(|metric| metric["name"] == "tollhouse_store_commit_seconds").unwrap();
@@ -179,7 +180,7 @@ async fn what_waits_is_sent_when_the_host_ends() {
     host.call("free", &json!({})).await.is(200);
     host.terminate();
     eventually("the end of the host", Duration::from_secs(30), || async { (!host.lives()).then_some(()) }).await;
-    let sent = collector.spans().iter().any(|span| span.told("tollhouse.endpoint.slug") == "free");
+    let sent = collector.spans().iter().any(|span| span.attribute("tollhouse.endpoint.slug") == "free");
     assert!(sent, "{}", collector.text());
     host.kill9();
 }

@@ -25,10 +25,10 @@ async fn the_command_of_an_empty_page_does_what_it_says() {
         host.admin,
         host.mint(1.0).await
     );
-    let does = async |told: String| {
-        let done = docs::run(&format!("{credentials}{told}"), folder.path()).await;
+    let does = async |reported: String| {
+        let done = docs::run(&format!("{credentials}{reported}"), folder.path()).await;
         let statuses: Vec<_> = docs::statuses(&String::from_utf8_lossy(&done.stderr)).collect();
-        assert!(done.status.success() && statuses == [200], "{told}\n{done:?}");
+        assert!(done.status.success() && statuses == [200], "{reported}\n{done:?}");
     };
     let (builder, admin) = (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &host.admin).await);
     for path in ["/dashboard/admin/reviews", &format!("/dashboard/admin/builders/{id}"), "/dashboard/admin/audit?slug=none-such"] {
@@ -73,16 +73,16 @@ async fn names_that_were_written_wrong_lead_to_those_that_are_like_them() {
     assert_eq!(near("/dashboard/tools/txt-sumary", 404).await, ["text-summary"]);
     assert_eq!(near("/dashboard?q=creatorplam", 200).await, ["creator-plan"]);
     assert_eq!(near("/dashboard?q=zebra", 200).await, [""; 0]);
-    let asked = async |query: &str| {
+    let request = async |query: &str| {
         let found = host.get(&format!("/ai/endpoints?near={query}")).await.is(200).json();
         let slugs = found["endpoints"].as_array().unwrap().iter().map(|tool| tool["slug"].as_str().unwrap().to_owned());
         (slugs.collect::<Vec<_>>(), found["total"].clone())
     };
-    assert_eq!(asked("text-summary").await, (vec!["text-summary".to_owned(), "text-summaries".to_owned()], json!(2)));
-    assert_eq!(asked("Text+Sumary&price=paid").await, (vec![], json!(0)));
-    assert_eq!(asked(&"x".repeat(300)).await.1, json!(0));
+    assert_eq!(request("text-summary").await, (vec!["text-summary".to_owned(), "text-summaries".to_owned()], json!(2)));
+    assert_eq!(request("Text+Sumary&price=paid").await, (vec![], json!(0)));
+    assert_eq!(request(&"x".repeat(300)).await.1, json!(0));
     let first = host.get("/ai/endpoints?near=text-summary&limit=1").await.is(200).json();
-    let rest = asked(&format!("text-summary&cursor={}", first["nextCursor"].as_str().unwrap())).await;
+    let rest = request(&format!("text-summary&cursor={}", first["nextCursor"].as_str().unwrap())).await;
     assert_eq!(rest.0, ["text-summaries"]);
     for query in ["near=a&q=b", "near=a&sort=price"] {
         host.get(&format!("/ai/endpoints?{query}")).await.fails(400, "invalid_request", "caller");

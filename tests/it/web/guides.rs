@@ -22,15 +22,15 @@ async fn every_block_of_a_guide_does_what_it_says() {
         assert_eq!(text.contains("It is free here"), host.url == free.url, "{text}");
         let script = format!("cd fixtures/clients\nexport CREDIT={}\n{}", host.mint(50.0).await, blocks.join("\n"));
         let done = docs::run(&script, folder.path()).await;
-        let (said, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success(), "{guide}: {script}\n{said}\n{told}");
+        let (message, reported) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{guide}: {script}\n{message}\n{reported}");
         // The block that asks for the price.
         let unpaid = if guide == GUIDES[0] { vec![402] } else { vec![] };
-        let statuses: Vec<_> = docs::statuses(&told).collect();
+        let statuses: Vec<_> = docs::statuses(&reported).collect();
         let refused: Vec<_> = statuses.iter().copied().filter(|status| !matches!(status, 200..300)).collect();
-        assert!(refused == unpaid && statuses.len() > 5, "{guide}: {statuses:?}\n{said}\n{told}");
-        let wanted = if guide == GUIDES[0] { "rcpt_" } else { "HELLO" };
-        assert!(said.contains(wanted), "{guide}: {said}");
+        assert!(refused == unpaid && statuses.len() > 5, "{guide}: {statuses:?}\n{message}\n{reported}");
+        let requested = if guide == GUIDES[0] { "rcpt_" } else { "HELLO" };
+        assert!(message.contains(requested), "{guide}: {message}");
     }
 }
 
@@ -73,8 +73,8 @@ async fn a_guide_is_its_markdown_for_who_asks_for_that() {
         assert_eq!((twin.has("content-type"), twin.has("vary")), ("text/markdown; charset=utf-8", "accept"));
         // The text version is for programs, including pages of other origins.
         assert_eq!((twin.header("access-control-allow-origin"), twin.header("content-security-policy")), (Some("*"), None));
-        let asked = host.send(host.request(Method::GET, guide).header("accept", "text/markdown, */*;q=0.1")).await.is(200);
-        assert_eq!(asked.body, twin.body);
+        let request = host.send(host.request(Method::GET, guide).header("accept", "text/markdown, */*;q=0.1")).await.is(200);
+        assert_eq!(request.body, twin.body);
         let text = String::from_utf8(twin.body.to_vec()).unwrap();
         assert!(text.contains(&host.url) && !text.contains("{{") && !text.contains("<!--"), "{text}");
         let html = html(&page(&host, guide).await.is(200));

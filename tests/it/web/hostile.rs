@@ -87,8 +87,8 @@ async fn words_of_others_make_no_markup() {
         html(&page(&host, &format!("/dashboard/tools/{slug}")).await.is(200))
     };
     let plain = shape(&of("plain", "plain").await);
-    for (place, words) in HOSTILE.iter().enumerate() {
-        let slug = format!("tool-{place}");
+    for (position, words) in HOSTILE.iter().enumerate() {
+        let slug = format!("tool-{position}");
         let html = of(&slug, words).await;
         assert_eq!(shape(&html), plain, "{words}");
         let seen = text(&html);
@@ -107,7 +107,7 @@ async fn words_of_others_make_no_markup() {
 }
 
 /// Maximum size of a page, in bytes, when others fill it as much as they can.
-const LONGEST: usize = 80 << 10;
+const MAX_LEN: usize = 80 << 10;
 
 #[tokio::test]
 async fn words_of_others_make_no_page_long() {
@@ -115,14 +115,14 @@ async fn words_of_others_make_no_page_long() {
     let odd = |chars: usize| "\u{202e}a".repeat(chars / 2);
     let long =
         json!({ "description": odd(400), "enum": (0..24).map(|n| format!("{n}{}", odd(78))).collect::<Vec<_>>(), "default": odd(80) });
-    for (slug, told) in [("often", long), ("heavy", json!({ "default": vec![1; 5_000] }))] {
+    for (slug, reported) in [("often", long), ("heavy", json!({ "default": vec![1; 5_000] }))] {
         let members: serde_json::Map<_, _> = (0..60).map(|n| (format!("m{n}"), json!({ "$ref": "#/$defs/x" }))).collect();
-        let schema = json!({ "type": "object", "$defs": { "x": told }, "properties": members });
+        let schema = json!({ "type": "object", "$defs": { "x": reported }, "properties": members });
         let mut tool = fixed(slug, &odd(120), 0.01, &["tag"]);
         (tool["description"], tool["inputSchema"], tool["outputSchema"]) = (json!(odd(2_000)), schema.clone(), schema);
         host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200);
         let html = html(&page(&host, &format!("/dashboard/tools/{slug}")).await.is(200));
-        assert!(html.len() < LONGEST, "{slug}: {} bytes", html.len());
+        assert!(html.len() < MAX_LEN, "{slug}: {} bytes", html.len());
         assert!(html.contains("are not shown here") && html.contains("The whole schema"), "{slug}");
     }
     for number in 0..45 {
@@ -131,7 +131,7 @@ async fn words_of_others_make_no_page_long() {
         host.manage(Method::POST, "/ai/endpoints/create", &tool).await.is(200);
     }
     let list = html(&page(&host, "/dashboard?tag=tag").await.is(200));
-    assert!(list.len() < LONGEST, "{} bytes", list.len());
+    assert!(list.len() < MAX_LEN, "{} bytes", list.len());
 }
 
 #[tokio::test]
@@ -139,11 +139,11 @@ async fn words_of_the_address_make_no_markup() {
     let host = Host::start().await;
     let encoded = |words: &str| form_urlencoded(words);
     let plain = shape(&html(&page(&host, "/dashboard?q=plain&tag=plain").await.is(200)));
-    let gone = shape(&html(&page(&host, "/dashboard/tools/plain").await.is(404)));
+    let removed = shape(&html(&page(&host, "/dashboard/tools/plain").await.is(404)));
     for words in HOSTILE {
         let words = encoded(words);
         assert_eq!(shape(&html(&page(&host, &format!("/dashboard?q={words}&tag={words}")).await.is(200))), plain, "{words}");
-        assert_eq!(shape(&html(&page(&host, &format!("/dashboard/tools/{words}")).await.is(404))), gone, "{words}");
+        assert_eq!(shape(&html(&page(&host, &format!("/dashboard/tools/{words}")).await.is(404))), removed, "{words}");
         for path in ["/dashboard/receipts", "/dashboard/payments", "/dashboard", "/guides"] {
             let html = html(&page(&host, &format!("{path}/{words}")).await.is(404));
             assert_eq!(html.matches("<script").count(), 2, "{words}");

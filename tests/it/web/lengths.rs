@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
+    admin_tools::deciding,
     browser::{Browser, form},
-    governing::deciding,
     values,
 };
 use crate::{
@@ -27,12 +27,12 @@ fn longest(page: &str, name: &str) -> usize {
 }
 
 /// Checks that one character more than the field allows is rejected, and that the maximum is accepted.
-async fn takes_as_much(what: &str, longest: usize, send: impl AsyncFn(String) -> Answer) {
+async fn takes_as_much(what: &str, max_len: usize, send: impl AsyncFn(String) -> Answer) {
     // Characters count, not bytes.
-    let refused = send("é".repeat(longest + 1)).await;
-    assert!((400..500).contains(&refused.status), "{what}, {} characters: {refused:?}", longest + 1);
-    let taken = send("é".repeat(longest)).await;
-    assert!(matches!(taken.status, 200 | 303), "{what}, {longest} characters: {taken:?}");
+    let refused = send("é".repeat(max_len + 1)).await;
+    assert!((400..500).contains(&refused.status), "{what}, {} characters: {refused:?}", max_len + 1);
+    let taken = send("é".repeat(max_len)).await;
+    assert!(matches!(taken.status, 200 | 303), "{what}, {max_len} characters: {taken:?}");
 }
 
 #[tokio::test]

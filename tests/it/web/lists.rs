@@ -57,7 +57,7 @@ async fn tools_are_searched_filtered_and_sorted_by_the_address() {
     ] {
         host.publish(&tool).await;
     }
-    for (query, wanted) in [
+    for (query, requested) in [
         ("", &["celsius", "forecast", "resize"][..]),
         ("?q=converting+temperatures", &["celsius"]),
         ("?price=paid", &["forecast", "resize"]),
@@ -67,8 +67,8 @@ async fn tools_are_searched_filtered_and_sorted_by_the_address() {
         ("?tag=none", &[]),
     ] {
         let html = html(&page(&host, &format!("/dashboard{query}")).await.is(200));
-        assert_eq!(rows(&html), wanted, "{query}");
-        assert!(!wanted.is_empty() || text(&html).contains("No tool fits."), "{query}");
+        assert_eq!(rows(&html), requested, "{query}");
+        assert!(!requested.is_empty() || text(&html).contains("No tool fits."), "{query}");
     }
     let html = html(&page(&host, "/dashboard").await);
     assert!(values(&html, "href").contains(&"/dashboard?tag=a%26b%3Dc".to_owned()), "a tag's link finds what has it");
@@ -86,7 +86,7 @@ async fn a_tools_page_says_what_its_record_says() {
     });
     host.publish(&tool).await;
     let shown = text(&html(&page(&host, "/dashboard/tools/said").await.is(200)));
-    for told in [
+    for reported in [
         "said",
         "● active",
         "$0.0025 simulated",
@@ -98,14 +98,14 @@ async fn a_tools_page_says_what_its_record_says() {
         "2500",
         "keeps values between calls",
     ] {
-        assert!(shown.contains(told), "{told}: {shown}");
+        assert!(shown.contains(reported), "{reported}: {shown}");
     }
     host.change("said", &json!({ "status": "paused" })).await;
     let paused = page(&host, "/dashboard/tools/said").await.is(200);
     assert!(text(&html(&paused)).contains("‖ paused"));
     host.manage(Method::POST, "/ai/admin/reviews/said", &json!({ "decision": "takedown" })).await.is(200);
-    let gone = html(&page(&host, "/dashboard/tools/said").await.is(404));
-    assert!(!gone.contains("First"), "what may not be seen is not shown: {gone}");
+    let removed = html(&page(&host, "/dashboard/tools/said").await.is(404));
+    assert!(!removed.contains("First"), "what may not be seen is not shown: {removed}");
     host.publish(&fixed("sayings", "What was said", 0.0, &[])).await;
     assert!(
         values(&html(&page(&host, "/dashboard/tools/what-was").await.is(404)), "href").contains(&"/dashboard/tools/sayings".to_owned())
@@ -113,7 +113,7 @@ async fn a_tools_page_says_what_its_record_says() {
 }
 
 #[tokio::test]
-async fn everyone_is_told_how_a_tool_is_called_and_whose_it_is() {
+async fn everyone_learns_how_a_tool_is_called_and_whose_it_is() {
     let host = Host::start().await;
     let (id, key) = host.register("Ada <& Co>").await;
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js("counted", 0.0, "export default (req) => req.input;")).await.is(200);
@@ -168,21 +168,21 @@ async fn the_lines_that_call_a_tool_call_it() {
         let is_free = tool["priceUsd"] == 0;
         let lines = code(&html, "sh");
         assert_eq!(lines.len(), if is_free { 1 } else { 2 }, "{slug}");
-        let wanted: BTreeSet<u16> =
+        let requested: BTreeSet<u16> =
             if slug == "x402-readiness-check" { [200, 502, 422].into() } else { [if is_free { 200 } else { 402 }].into() };
         let done = docs::run(&lines[0], folder.path()).await;
-        let told = String::from_utf8_lossy(&done.stderr).into_owned();
-        let statuses: Vec<_> = docs::statuses(&told).collect();
+        let text = String::from_utf8_lossy(&done.stderr).into_owned();
+        let statuses: Vec<_> = docs::statuses(&text).collect();
         assert!(
-            done.status.success() && !statuses.is_empty() && statuses.iter().all(|status| wanted.contains(status)),
-            "{slug}: {}\n{told}\n{done:?}",
+            done.status.success() && !statuses.is_empty() && statuses.iter().all(|status| requested.contains(status)),
+            "{slug}: {}\n{text}\n{done:?}",
             lines[0]
         );
         if let Some(line) = lines.get(1) {
             let done = docs::run(&format!("CREDIT={credit}\n{line}"), folder.path()).await;
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            let message = String::from_utf8_lossy(&done.stderr).into_owned();
             // A tool that calls other hosts fails without a network. No call is refused.
-            let statuses: Vec<_> = docs::statuses(&said).collect();
+            let statuses: Vec<_> = docs::statuses(&message).collect();
             let answered = !statuses.is_empty() && statuses.iter().all(|status| matches!(status, 200 | 502));
             assert!(done.status.success() && answered, "{slug}: {line}\n{done:?}");
         }
@@ -192,8 +192,8 @@ async fn the_lines_that_call_a_tool_call_it() {
     for (language, program, file) in [("js", "node", "call.mjs"), ("py", ".venv/bin/python", "call.py")] {
         std::fs::write(clients.join(file), &code(&html, language)[0]).unwrap();
         let done = docs::run(&format!("cd fixtures/clients && PRIVATE_KEY={} {program} {file}", payer.secret()), folder.path()).await;
-        let said = String::from_utf8_lossy(&done.stdout).into_owned();
-        assert!(said.starts_with("rcpt_") && said.contains("summary"), "{done:?}");
+        let message = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(message.starts_with("rcpt_") && message.contains("summary"), "{done:?}");
     }
     let mcp: Value = serde_json::from_str(&code(&html, "json")[0]).unwrap();
     let server = &mcp["mcpServers"]["tollhouse"];

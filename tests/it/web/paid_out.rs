@@ -78,7 +78,7 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
 }
 
 #[tokio::test]
-async fn events_are_told_by_kind_and_by_tool() {
+async fn events_are_reported_by_kind_and_by_tool() {
     let host = Host::start().await;
     let (builder, key) = host.register("Earner").await;
     let browser = Browser::signed_in(&host, &key).await;
@@ -105,8 +105,8 @@ async fn events_are_told_by_kind_and_by_tool() {
     assert!(part.contains("tool-two") && !part.contains("tool-one") && !part.contains("data-live"), "the newest alone: {part}");
     let page = browser.page("/dashboard/events").await;
     let seen = text(&page);
-    for told in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
-        assert!(seen.contains(told), "{told}: {seen}");
+    for reported in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
+        assert!(seen.contains(reported), "{reported}: {seen}");
     }
     assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\u{202e}'), "{page}");
 
@@ -141,8 +141,8 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     };
     let page = browser.page("/dashboard/credit").await;
     let seen = text(&page);
-    for told in ["$4.25", "Today $0.75 simulated was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
-        assert!(seen.contains(told), "{told}: {seen}");
+    for body in ["$4.25", "Today $0.75 simulated was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
+        assert!(seen.contains(body), "{body}: {seen}");
     }
     assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
     assert!(!page.contains(token), "the token is told nowhere");
@@ -156,8 +156,8 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     };
     let set = browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("1", "false")).await.is(303);
     assert!(set.has("location").starts_with("/dashboard/credit?done=setBudget."), "{set:?}");
-    let told = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
-    assert_eq!((micros(&told["budgets"]["holder"]["perDayUsd"]), &told["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
+    let body = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
+    assert_eq!((micros(&body["budgets"]["holder"]["perDayUsd"]), &body["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
     let page = browser.page("/dashboard/credit").await;
     assert!(text(&page).contains("$0.25 simulated more may be") && page.contains("value=\"1\""), "{page}");
     host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);

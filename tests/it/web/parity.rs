@@ -45,7 +45,7 @@ fn written(folder: &Path) -> String {
 #[test]
 fn every_operation_is_asked_for_by_a_page_or_is_one_of_programs() {
     let pages = written(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web"));
-    let is_asked = |row: &http::Row| {
+    let is_asked = |row: &http::Operation| {
         let named =
             regex::escape(row.path).replace(r"\{slug\}", "[^/\"`]+").replace(r"\{id\}", "[^/\"`]+").replace(r"\{name\}", "[^/\"`]+");
         let read = row.method == "GET" && Regex::new(&format!("[\"`}}]{named}[\"`?{{]")).unwrap().is_match(&pages);

@@ -14,7 +14,7 @@ async fn each_credential_opens_what_is_its_own() {
     let host = Host::start().await;
     let (id, key) = host.register("A builder").await;
     let credit = host.mint(1.0).await;
-    for (credential, home, said) in [
+    for (credential, home, message) in [
         (key.as_str(), "/dashboard/home", vec!["builder", "A builder", id.as_str()]),
         (credit.as_str(), "/dashboard/credit", vec!["holder of a developer credit"]),
         (host.admin.as_str(), "/dashboard/admin", vec!["admin of this host"]),
@@ -27,7 +27,7 @@ async fn each_credential_opens_what_is_its_own() {
         let page = browser.get("/dashboard/account").await.is(200);
         assert_eq!(page.has("cache-control"), "no-store");
         let page = html(&page);
-        assert!(said.iter().all(|said| text(&page).contains(said)), "{page}");
+        assert!(message.iter().all(|message| text(&page).contains(message)), "{page}");
         assert!(!page.contains(credential), "a page has the credential in it");
     }
 }
@@ -147,11 +147,11 @@ async fn a_form_of_very_many_fields_is_refused() {
 /// When they are preserved, the fields have longer names, and there are additional fields.
 #[tokio::test]
 async fn the_largest_form_goes_through_the_sign_in_that_carries_it_on() {
-    const MOST_BYTES: usize = 1 << 20;
+    const MAX_BYTES: usize = 1 << 20;
     let host = Host::start().await;
     let (_, key) = host.register("A builder").await;
-    let (browser, long) = (Browser::new(&host), "a".repeat(MOST_BYTES));
-    let (one, many) = (&long["source=".len()..], &long[..MOST_BYTES / 4_096 - "a=&".len()]);
+    let (browser, long) = (Browser::new(&host), "a".repeat(MAX_BYTES));
+    let (one, many) = (&long["source=".len()..], &long[..MAX_BYTES / 4_096 - "a=&".len()]);
     for fields in [vec![("source", one)], vec![("a", many); 4_096]] {
         let page = html(&browser.post("/dashboard/new", &fields).await.is(401));
         let wrong = html(&browser.submit(&form(&page, "/dashboard/session"), &[("credential", "bk_no_key")]).await.is(401));
@@ -181,7 +181,7 @@ async fn a_secret_is_typed_again_after_a_session_has_ended() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_key_and_when_it_is_told_to() {
+async fn a_session_ends_with_its_key_and_when_it_is_reported_to() {
     let host = Host::start().await;
     let (_, key) = host.register("A builder").await;
     let (here, there, third) =
@@ -194,13 +194,13 @@ async fn a_session_ends_with_its_key_and_when_it_is_told_to() {
     here.fill("/dashboard/account", "/dashboard/sign-out", &[]).await.is(303);
     here.get("/dashboard/account").await.is(303);
 
-    let left = if open[0] == 200 { there } else { third };
-    let answer = left.fill("/dashboard/account", "/dashboard/do/rotateBuilderKey", &[]).await.is(200);
+    let remaining = if open[0] == 200 { there } else { third };
+    let answer = remaining.fill("/dashboard/account", "/dashboard/do/rotateBuilderKey", &[]).await.is(200);
     assert_eq!(answer.has("cache-control"), "no-store");
     let shown = text(&html(&answer));
     let new = shown.split("bk_").nth(1).map(|rest| format!("bk_{}", rest.split("Copy").next().unwrap())).unwrap();
     host.as_builder(&new, Method::GET, "/ai/builders/me", &json!(null)).await.is(200);
-    assert_eq!(left.get("/dashboard/account").await.is(303).has("location"), "/dashboard/sign-in?to=%2Fdashboard%2Faccount");
+    assert_eq!(remaining.get("/dashboard/account").await.is(303).has("location"), "/dashboard/sign-in?to=%2Fdashboard%2Faccount");
     let again = Browser::signed_in(&host, &new).await;
     assert!(again.page("/dashboard/account").await.contains("Sessions"));
     again.post("/dashboard/sessions/end", &[]).await.is(403);
@@ -313,8 +313,8 @@ async fn a_builder_registers_once_by_a_form_and_signs_in() {
     assert!(text(&page).contains("Registering costs $1 simulated, once"), "{page}");
     let who = [("text:/name", "Somebody <b>"), ("some:/contact", "")];
     let terms = html(&browser.submit(&form(&page, "/dashboard/register"), &who).await.is(200));
-    let ways: Vec<_> = forms(&terms).into_iter().filter(|form| form.action == "/dashboard/do/registerBuilder").collect();
-    let [play, credited] = ways.try_into().unwrap();
+    let options: Vec<_> = forms(&terms).into_iter().filter(|form| form.action == "/dashboard/do/registerBuilder").collect();
+    let [play, credited] = options.try_into().unwrap();
     let filled = [("header:x-developer-credit", &*credit)];
     let wrong = browser.submit(&credited, &[("header:x-developer-credit", "dc_none_x")]).await;
     assert_eq!((wrong.status, host.credit_balance(&credit).await), (402, 2_000_000), "{wrong:?}");

@@ -82,7 +82,7 @@ async fn a_form_of_another_page_calls_nothing() {
 }
 
 #[tokio::test]
-async fn a_tool_that_takes_no_calls_says_so_and_one_that_is_none_is_not_found() {
+async fn a_tool_that_takes_no_calls_reports_it_and_one_that_is_none_is_not_found() {
     let host = Host::start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
     host.change("echo", &json!({ "status": "paused" })).await;
@@ -98,19 +98,19 @@ async fn a_tool_that_takes_no_calls_says_so_and_one_that_is_none_is_not_found() 
 }
 
 #[tokio::test]
-async fn a_failing_tool_is_told_of_in_its_own_words_and_nothing_is_charged() {
+async fn a_failing_tool_learns_of_in_its_own_words_and_nothing_is_charged() {
     let host = Host::start().await;
     host.publish(&js("fails", 0.01, "export default () => { throw new Error('the <b>printer</b> is on fire'); };")).await;
     host.publish(&js("says-so", 0.01, "export default () => Response.json({ sorry: true }, { status: 418 });")).await;
     let browser = Browser::new(&host);
     let failed = browser.press_on(&browser.terms("fails", "{}").await, "of play money").await.is(502);
     let shown = text(&html(&failed));
-    for told in ["the <b>printer</b> is on fire", "Nothing was charged.", "handler_failed", "released"] {
-        assert!(shown.contains(told), "{told}: {shown}");
+    for reported in ["the <b>printer</b> is on fire", "Nothing was charged.", "handler_failed", "released"] {
+        assert!(shown.contains(reported), "{reported}: {shown}");
     }
     assert!(labels(&failed).iter().any(|label| label.contains("same payment")));
-    let said = text(&html(&browser.press_on(&browser.terms("says-so", "{}").await, "of play money").await.is(200)));
-    assert!(said.contains("The tool answered that it failed: nothing was charged.") && said.contains("418"), "{said}");
+    let answer = text(&html(&browser.press_on(&browser.terms("says-so", "{}").await, "of play money").await.is(200)));
+    assert!(answer.contains("The tool answered that it failed: nothing was charged.") && answer.contains("418"), "{answer}");
 }
 
 /// Returns a tool with this text everywhere: in its description, schema, result and errors.
@@ -153,11 +153,11 @@ async fn words_of_others_make_no_markup_of_a_form_nor_of_an_answer() {
     };
     // Fields with invisible or odd names get no input.
     let mut plain = vec![];
-    for (place, words) in ["plain", "plain\u{202e}"].into_iter().enumerate() {
-        plain.push(pages(&format!("plain-{place}"), words).await.map(|page| sorted(&page)));
+    for (position, words) in ["plain", "plain\u{202e}"].into_iter().enumerate() {
+        plain.push(pages(&format!("plain-{position}"), words).await.map(|page| sorted(&page)));
     }
-    for (place, words) in HOSTILE.iter().enumerate() {
-        let html = pages(&format!("tool-{place}"), words).await;
+    for (position, words) in HOSTILE.iter().enumerate() {
+        let html = pages(&format!("tool-{position}"), words).await;
         for (step, page) in html.iter().enumerate() {
             assert!(plain.iter().any(|plain| plain[step] == sorted(page)), "step {step} of {words}: {page}");
             for odd in ['\u{202e}', '\u{200b}', '\u{2066}', '\u{7f}', '\u{9b}', '\u{feff}', '\u{e0041}', '\u{2028}'] {
@@ -172,8 +172,8 @@ async fn no_schema_makes_a_form_long() {
     let host = Host::start().await;
     let browser = Browser::new(&host);
     let odd = "\u{202e}a".repeat(200);
-    let members = |told: serde_json::Value, count: usize| -> serde_json::Map<String, serde_json::Value> {
-        (0..count).map(|n| (format!("m{n}"), told.clone())).collect()
+    let members = |reported: serde_json::Value, count: usize| -> serde_json::Map<String, serde_json::Value> {
+        (0..count).map(|n| (format!("m{n}"), reported.clone())).collect()
     };
     let many = json!({ "type": "string", "description": odd, "default": odd, "enum": (0..50).map(|n| format!("{n}{}", "x".repeat(150))).collect::<Vec<_>>() });
     let wide = json!({ "type": "object", "$defs": { "x": many }, "properties": members(json!({ "$ref": "#/$defs/x" }), 200) });
@@ -194,7 +194,7 @@ async fn no_schema_makes_a_form_long() {
 async fn a_navigated_challenge_leads_to_where_it_can_be_tried() {
     let host = Host::start().await;
     host.publish(&js("echo", 0.01, ECHO)).await;
-    let asked = host.request(Method::GET, "/tools/echo").header("sec-fetch-dest", "document");
-    let links = values(&html(&host.send(asked).await.is(402)), "href");
+    let request = host.request(Method::GET, "/tools/echo").header("sec-fetch-dest", "document");
+    let links = values(&html(&host.send(request).await.is(402)), "href");
     assert!(links.contains(&format!("{}/dashboard/tools/echo/try", host.url)), "{links:?}");
 }

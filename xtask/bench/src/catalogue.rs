@@ -74,19 +74,19 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     // All measurements are relative to a small host that runs next to it, because the machine's
     // speed varies.
     let fewest = tempfile::tempdir()?;
-    let beside = Host::start(options, fewest.path(), &[])?;
-    call::publish(&beside, "bench-echo", "")?;
-    publish(&beside)?;
-    beside.stop()?;
+    let alongside = Host::start(options, fewest.path(), &[])?;
+    call::publish(&alongside, "bench-echo", "")?;
+    publish(&alongside)?;
+    alongside.stop()?;
     fill(fewest.path(), &rows, &id, 0..SIZES[0])?;
-    let beside = Host::start(options, fewest.path(), &[])?;
+    let alongside = Host::start(options, fewest.path(), &[])?;
     let mut there = 0;
     for size in SIZES {
         fill(data.path(), &rows, &id, there..size)?;
         there = size;
-        one(options, data.path(), size, &beside)?;
+        one(options, data.path(), size, &alongside)?;
     }
-    beside.stop()
+    alongside.stop()
 }
 
 /// Publishes the endpoint whose rows are copied, and returns its id.
@@ -181,8 +181,8 @@ fn names(id: &str, number: usize, random: &mut fastrand::Rng) -> Vec<(Vec<u8>, V
 fn spelt(number: u64) -> String {
     let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..8)
-        .map(|place| {
-            let letters: &[u8] = if place % 2 == 0 { b"bdfgklmnprstvz" } else { b"aeiou" };
+        .map(|position| {
+            let letters: &[u8] = if position % 2 == 0 { b"bdfgklmnprstvz" } else { b"aeiou" };
             let letter = letters[(mixed % letters.len() as u64) as usize];
             mixed /= letters.len() as u64;
             char::from(letter)
@@ -194,9 +194,9 @@ fn renamed(bytes: &[u8], names: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
     let mut new = bytes.to_vec();
     for (old, name) in names {
         let mut from = 0;
-        while let Some(place) = new[from..].windows(old.len()).position(|some| some == &old[..]) {
-            new[from + place..from + place + old.len()].copy_from_slice(name);
-            from += place + old.len();
+        while let Some(position) = new[from..].windows(old.len()).position(|some| some == &old[..]) {
+            new[from + position..from + position + old.len()].copy_from_slice(name);
+            from += position + old.len();
         }
     }
     new
@@ -207,23 +207,23 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// Measures one size, and prints a line of the table.
-fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(), Failure> {
+fn one(options: &Options, data: &Path, size: usize, alongside: &Host) -> Result<(), Failure> {
     // The first start completes the store after the bulk write.
-    let began = Instant::now();
+    let started = Instant::now();
     Host::start(options, data, &[])?.stop()?;
-    let first = began.elapsed();
-    let began = Instant::now();
+    let first = started.elapsed();
+    let started = Instant::now();
     let host = Host::start(options, data, &[])?;
-    let (start, memory) = (began.elapsed(), host.memory_mb()?);
+    let (start, memory) = (started.elapsed(), host.memory_mb()?);
     let searched = loop {
         let (status, _) = host.admin(Request::get("/ai/endpoints?q=anything"))?;
         if status == 200 {
-            break began.elapsed();
+            break started.elapsed();
         }
         thread::sleep(Duration::from_millis(100));
     };
     thread::sleep(GIVEN_BACK);
-    let (most, then) = (host.most_memory_mb()?, host.memory_mb()?);
+    let (max, then) = (host.max_memory_mb()?, host.memory_mb()?);
     let mut random = fastrand::Rng::with_seed(1);
     let changes =
         timed(&host, |turn| Request::patch(&format!("/ai/endpoints/{SLUG}"), &json!({ "title": format!("Title {turn}") }).to_string()))?;
@@ -236,14 +236,14 @@ fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(),
         Request::get(&format!("/ai/endpoints?limit=10&q={}%20{}", spelt(random.u64(..9)), spelt(random.u64(..VOCABULARY))))
     })?;
     let subject = |of: &Host| Subject { what: "calls", address: of.address(), request: Request::post("/tools/bench-echo", INPUT) };
-    let taken = load::in_turns(&[subject(beside), subject(&host)], CONNECTIONS, options.seconds)?;
+    let taken = load::in_turns(&[subject(alongside), subject(&host)], CONNECTIONS, options.seconds)?;
     let (few, calls) = (taken[0].per_second(), taken[1].per_second());
     thread::sleep(GIVEN_BACK);
     let called = host.memory_mb()?;
     let disk = std::process::Command::new("du").arg("-sm").arg(data).output()?;
     let disk = String::from_utf8_lossy(&disk.stdout).split_whitespace().next().unwrap_or_default().to_owned();
     println!(
-        "{size:>9}{:>8.2}s{:>8.2}s{memory:>9}{:>8.1}s{most:>9}{then:>9}{called:>9}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
+        "{size:>9}{:>8.2}s{:>8.2}s{memory:>9}{:>8.1}s{max:>9}{then:>9}{called:>9}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
         first.as_secs_f64(),
         start.as_secs_f64(),
         searched.as_secs_f64(),
@@ -261,9 +261,9 @@ fn timed(host: &Host, mut request: impl FnMut(usize) -> Request) -> Result<Figur
     let mut taken = Vec::new();
     for turn in 0..TIMES {
         let request = request(turn);
-        let began = Instant::now();
+        let started = Instant::now();
         let (status, answer): (u16, Value) = host.admin(request)?;
-        taken.push(began.elapsed());
+        taken.push(started.elapsed());
         if status != 200 {
             return Err(format!("answered {status}: {answer}").into());
         }

@@ -26,7 +26,7 @@ const DEPLOY: Duration = Duration::from_millis(500);
 const SAVE: Duration = Duration::from_millis(150);
 
 /// Maximum time of a step before the run is aborted.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs all three measurements.
 ///
@@ -48,9 +48,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
 /// Compared with a program that does nothing.
 fn help(options: &Options) -> Result<(), Failure> {
     let timed = |mut command: Command| -> Result<Duration, Failure> {
-        let began = Instant::now();
+        let started = Instant::now();
         let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
-        if status.success() { Ok(began.elapsed()) } else { Err(format!("`--help` ended with {status}").into()) }
+        if status.success() { Ok(started.elapsed()) } else { Err(format!("`--help` ended with {status}").into()) }
     };
     let (mut helps, mut nothings) = (vec![], vec![]);
     for _ in 0..ROUNDS {
@@ -61,7 +61,7 @@ fn help(options: &Options) -> Result<(), Failure> {
     }
     let nothing = median(&mut nothings);
     let ratio = median(&mut helps).as_secs_f64() / nothing.as_secs_f64();
-    told("--help", &mut helps, HELP, &format!("{ratio:.1} times `true`"));
+    print_row("--help", &mut helps, HELP, &format!("{ratio:.1} times `true`"));
     Ok(())
 }
 
@@ -70,19 +70,19 @@ fn deploy(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> 
     let data = tempfile::tempdir()?;
     let host = Host::start(options, data.path(), &[])?;
     let url = format!("http://{}", host.address());
-    let (mut took, mut there) = (vec![], vec![]);
+    let (mut elapsed, mut there) = (vec![], vec![]);
     for round in 0..ROUNDS {
         write(folder, round)?;
         let mut command = tollhouse(options, home);
         command.args(["deploy", "--yes", "--attest"]).current_dir(folder);
         command.env("TOLLHOUSE_URL", &url).env("TOLLHOUSE_ADMIN_TOKEN", ADMIN_TOKEN);
-        let began = Instant::now();
-        let said = run(&mut command)?;
-        took.push(began.elapsed());
-        there.push(millis(&said)?);
+        let started = Instant::now();
+        let message = run(&mut command)?;
+        elapsed.push(started.elapsed());
+        there.push(millis(&message)?);
     }
-    let share = median(&mut there).as_secs_f64() / median(&mut took).as_secs_f64() * 100.0;
-    told("deploy on loopback", &mut took, DEPLOY, &format!("{share:.0} % of it at the host"));
+    let share = median(&mut there).as_secs_f64() / median(&mut elapsed).as_secs_f64() * 100.0;
+    print_row("deploy on loopback", &mut elapsed, DEPLOY, &format!("{share:.0} % of it at the host"));
     host.stop()
 }
 
@@ -95,26 +95,26 @@ fn saves(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
     let token = fs::read_to_string(folder.join(".tollhouse/dev/admin-token"))?;
     let mut client = Client::connect(address)?;
     let call = Request::post("/tools/shout", "{\"text\":\"hi\"}").with("x-admin-token", token.trim());
-    let (mut took, mut published) = (vec![], vec![]);
+    let (mut elapsed, mut published) = (vec![], vec![]);
     for round in ROUNDS..2 * ROUNDS {
-        let began = Instant::now();
+        let started = Instant::now();
         write(folder, round)?;
-        let wanted = format!("hi {round}");
+        let requested = format!("hi {round}");
         loop {
             client.expect_ok(&call)?;
             let answer: Value = serde_json::from_slice(client.body())?;
-            if answer["text"] == *wanted {
+            if answer["text"] == *requested {
                 break;
             }
-            if began.elapsed() > PATIENCE {
+            if started.elapsed() > TIMEOUT {
                 return Err(format!("what was saved is not served: {answer}").into());
             }
         }
-        took.push(began.elapsed());
+        elapsed.push(started.elapsed());
         published.push(millis(&dev.published()?)?);
     }
-    let share = median(&mut published).as_secs_f64() / median(&mut took).as_secs_f64() * 100.0;
-    told("save to served", &mut took, SAVE, &format!("{share:.0} % of it publishing"));
+    let share = median(&mut published).as_secs_f64() / median(&mut elapsed).as_secs_f64() * 100.0;
+    print_row("save to served", &mut elapsed, SAVE, &format!("{share:.0} % of it publishing"));
     Ok(())
 }
 
@@ -142,23 +142,23 @@ fn write(folder: &Path, round: usize) -> Result<(), Failure> {
 }
 
 /// Returns the milliseconds in `published …, in 41 ms`.
-fn millis(said: &str) -> Result<Duration, Failure> {
-    let line = said.lines().find(|line| line.contains("published ")).ok_or("nothing was published")?;
+fn millis(message: &str) -> Result<Duration, Failure> {
+    let line = message.lines().find(|line| line.contains("published ")).ok_or("nothing was published")?;
     let number = line.rsplit_once(" in ").and_then(|(_, rest)| rest.split(' ').next()).ok_or("it does not say how long it took")?;
     Ok(Duration::from_millis(number.parse()?))
 }
 
-fn median(took: &mut [Duration]) -> Duration {
-    took.sort();
-    took[took.len() / 2]
+fn median(elapsed: &mut [Duration]) -> Duration {
+    elapsed.sort();
+    elapsed[elapsed.len() / 2]
 }
 
-fn told(what: &str, took: &mut [Duration], bar: Duration, beside: &str) {
-    let p50 = median(took);
-    let slowest = took.last().copied().unwrap_or_default();
+fn print_row(what: &str, elapsed: &mut [Duration], bar: Duration, alongside: &str) {
+    let p50 = median(elapsed);
+    let slowest = elapsed.last().copied().unwrap_or_default();
     let part = p50.as_secs_f64() / bar.as_secs_f64();
     println!(
-        "  {what:20} p50 {:7.1} ms   slowest {:7.1} ms   {part:4.2} of its bar of {} ms   {beside}",
+        "  {what:20} p50 {:7.1} ms   slowest {:7.1} ms   {part:4.2} of its bar of {} ms   {alongside}",
         p50.as_secs_f64() * 1e3,
         slowest.as_secs_f64() * 1e3,
         bar.as_millis()

@@ -93,18 +93,18 @@ impl Client {
     }
 
     /// Opens a connection from a separate address, with a maximum time for answers.
-    pub(crate) fn from_elsewhere(address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
-        Self::connect_from(ELSEWHERE, address, patience)
+    pub(crate) fn from_elsewhere(address: SocketAddr, timeout: Duration) -> Result<Self, Failure> {
+        Self::connect_from(ELSEWHERE, address, timeout)
     }
 
     /// Opens a connection from this loopback address, with a maximum time for answers.
-    pub(crate) fn connect_from(own: Ipv4Addr, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
-        Self::over(socket_from(own, address)?, address, patience)
+    pub(crate) fn connect_from(own: Ipv4Addr, address: SocketAddr, timeout: Duration) -> Result<Self, Failure> {
+        Self::over(socket_from(own, address)?, address, timeout)
     }
 
-    fn over(stream: TcpStream, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
+    fn over(stream: TcpStream, address: SocketAddr, timeout: Duration) -> Result<Self, Failure> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(timeout))?;
         Ok(Self { address, stream: BufReader::new(stream), head: String::new(), body: Vec::new() })
     }
 
@@ -121,12 +121,12 @@ impl Client {
     /// the last byte received.
     pub(crate) fn timed(&mut self, request: &Request) -> Result<Duration, Failure> {
         let bytes = request.bytes(self.address);
-        let began = Instant::now();
+        let started = Instant::now();
         self.stream.get_mut().write_all(&bytes)?;
         let status = self.read()?;
-        let took = began.elapsed();
+        let elapsed = started.elapsed();
         if status == 200 {
-            return Ok(took);
+            return Ok(elapsed);
         }
         Err(format!("{} answered {status}: {}", request.path, String::from_utf8_lossy(&self.body)).into())
     }

@@ -69,8 +69,8 @@ fn one(options: &Options, zygote: &str) -> Result<(), Failure> {
     client.expect_ok(&Request::post("/tools/bench-cold-01", INPUT))?;
     let known = workers(&host)?;
     let mut calls = 0;
-    for looked_at in CALLS {
-        while calls < looked_at {
+    for checked_at in CALLS {
+        while calls < checked_at {
             client.expect_ok(&call)?;
             client.expect_ok(&Request::post("/tools/bench-cold-01", INPUT))?;
             calls += 1;
@@ -94,13 +94,13 @@ fn many(options: &Options) -> Result<(), Failure> {
     let tools = data.path().join("tools");
     victims::write_tools(&tools, ENDPOINTS)?;
     let tools = tools.to_string_lossy().into_owned();
-    let began = Instant::now();
-    let [most_memory, most_processes] = SETTINGS;
-    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), most_memory, most_processes])?;
+    let started = Instant::now();
+    let [max_memory, most_processes] = SETTINGS;
+    let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), max_memory, most_processes])?;
     for number in 0..TURNS * HOT {
         call::publish(&host, &name(number), &format!("// version {number}"))?;
     }
-    println!("{ENDPOINTS} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
+    println!("{ENDPOINTS} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);
     println!(
         "{:<10}{:>10}{:>12}{:>11}{:>11}{:>10}{:>14}{:>16}",
         "hot", "not 200", "calls/s", "p50", "p99", "workers", "their MB", "endpoints/GB"
@@ -133,23 +133,23 @@ fn name(number: usize) -> String {
 
 /// Calls all of these in turn. Returns the times, and the number of answers other than 200.
 fn run(host: &Host, names: &[String], span: Duration) -> Result<(Figures, usize), Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let parts = in_parallel(|part| {
         let (mut client, mut taken, mut failed) = (Client::connect(host.address())?, Vec::new(), 0);
         for name in names.iter().cycle().skip(part * names.len() / CONNECTIONS) {
-            let asked = Instant::now();
-            if began.elapsed() >= span {
+            let request = Instant::now();
+            if started.elapsed() >= span {
                 break;
             }
             match client.ask(&Request::post(&format!("/tools/{name}"), INPUT))? {
-                200 => taken.push(asked.elapsed()),
+                200 => taken.push(request.elapsed()),
                 _ => failed += 1,
             }
         }
         Ok((taken, failed))
     })?;
     let failed = parts.iter().map(|(_, failed)| failed).sum();
-    Ok((Figures::of(parts.into_iter().flat_map(|(taken, _)| taken).collect(), began.elapsed()), failed))
+    Ok((Figures::of(parts.into_iter().flat_map(|(taken, _)| taken).collect(), started.elapsed()), failed))
 }
 
 /// Runs parts concurrently.
@@ -159,7 +159,7 @@ fn in_parallel<T: Send>(work: impl Fn(usize) -> Result<T, Failure> + Sync) -> Re
             .map(|part| {
                 scope.spawn({
                     let work = &work;
-                    move || work(part).map_err(|why| why.to_string())
+                    move || work(part).map_err(|reason| reason.to_string())
                 })
             })
             .collect();

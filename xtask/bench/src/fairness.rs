@@ -30,11 +30,11 @@ const ADDRESSES: u8 = 40;
 /// Calls per second of each victim, from an address of its own.
 const PACE: f64 = 20.0;
 /// Maximum time that a victim waits.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Answers to a victim: times of served calls, and number of others by status.
 #[derive(Debug, Default)]
-struct Met {
+struct VictimResults {
     taken: Vec<Duration>,
     refused: BTreeMap<u16, usize>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for kind in [None, Some(HONEST.0)].into_iter().chain(KINDS.map(|(kind, _)| Some(kind))) {
         let span = Duration::from_secs(options.seconds);
         print!("{:<12}", kind.unwrap_or("nothing"));
-        for (number, met) in beside(host.address(), kind, &victims, span)?.into_iter().enumerate() {
+        for (number, met) in run_beside(host.address(), kind, &victims, span)?.into_iter().enumerate() {
             let (away, other) = (met.refused.get(&503).copied().unwrap_or(0), met.refused.values().sum::<usize>());
             // 429 means that the victim has used more than its share.
             refused += other - met.refused.get(&429).copied().unwrap_or(0);
@@ -101,7 +101,7 @@ fn victims(host: &Host) -> Result<Vec<(&'static str, Request)>, Failure> {
 }
 
 /// Runs all victims during one kind of attack, or alone.
-fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<Met>, Failure> {
+fn run_beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<VictimResults>, Failure> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for number in (0..ATTACKERS).take(kind.map_or(0, |_| usize::from(ATTACKERS))) {
@@ -119,7 +119,7 @@ fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], spa
         thread::sleep(Duration::from_millis(500));
         let calls = victims.iter().zip(1..).map(|((_, request), number)| {
             let from = Ipv4Addr::new(127, 0, 2, number);
-            scope.spawn(move || call(from, host, request, span).map_err(|why| why.to_string()))
+            scope.spawn(move || call(from, host, request, span).map_err(|reason| reason.to_string()))
         });
         let calls: Vec<_> = calls.collect();
         let met = calls.into_iter().map(|calls| calls.join().map_err(|_| "a victim's thread broke".to_owned())?).collect::<Vec<_>>();
@@ -129,21 +129,21 @@ fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], spa
 }
 
 /// Calls at the victim's rate for a while.
-fn call(from: Ipv4Addr, host: SocketAddr, request: &Request, span: Duration) -> Result<Met, Failure> {
-    let (began, mut met) = (Instant::now(), Met::default());
-    let mut client = Client::connect_from(from, host, PATIENCE)?;
+fn call(from: Ipv4Addr, host: SocketAddr, request: &Request, span: Duration) -> Result<VictimResults, Failure> {
+    let (started, mut met) = (Instant::now(), VictimResults::default());
+    let mut client = Client::connect_from(from, host, TIMEOUT)?;
     for turn in 0_u32.. {
         let due = Duration::from_secs_f64(f64::from(turn) / PACE);
-        thread::sleep(due.saturating_sub(began.elapsed()));
-        if began.elapsed() >= span {
+        thread::sleep(due.saturating_sub(started.elapsed()));
+        if started.elapsed() >= span {
             break;
         }
-        let asked = Instant::now();
+        let query = Instant::now();
         let status = client.ask(request)?;
         // JSON-RPC reports a refusal in the body.
         let is_error = serde_json::from_slice::<Value>(client.body()).is_ok_and(|body| body["result"]["isError"] == true);
         match status {
-            200 if !is_error => met.taken.push(asked.elapsed()),
+            200 if !is_error => met.taken.push(query.elapsed()),
             status => *met.refused.entry(status).or_default() += 1,
         }
     }

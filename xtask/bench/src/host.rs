@@ -24,9 +24,9 @@ const READY: &str = "listening on http://";
 
 /// Returns a command without the settings of the person who runs this and may have a host of their own running.
 pub(crate) fn without_settings(program: impl AsRef<OsStr>) -> Command {
-    let kept = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let stored = ["PATH", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut command = Command::new(program);
-    command.env_clear().envs(kept);
+    command.env_clear().envs(stored);
     command
 }
 
@@ -98,7 +98,7 @@ impl Host {
     }
 
     /// Returns the host's peak memory, in megabytes.
-    pub(crate) fn most_memory_mb(&self) -> Result<u64, Failure> {
+    pub(crate) fn max_memory_mb(&self) -> Result<u64, Failure> {
         self.held_mb("VmHWM:")
     }
 

@@ -145,13 +145,13 @@ pub(crate) enum Flood {
 }
 
 /// Sends this request `pace` times per second and reads no answers. Each connection has 80 streams.
-pub(crate) fn hoard(address: SocketAddr, asked: &Asked, pace: f64, ending: &AtomicBool) -> Sent {
-    let (began, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
+pub(crate) fn hoard(address: SocketAddr, request: &Asked, pace: f64, ending: &AtomicBool) -> Sent {
+    let (started, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
     let mut on_one = u32::MAX;
     while !ending.load(Ordering::Relaxed) {
         let due = Duration::from_secs_f64(sent.items as f64 / pace);
-        thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(50)));
-        if began.elapsed() < due {
+        thread::sleep(due.saturating_sub(started.elapsed()).min(Duration::from_millis(50)));
+        if started.elapsed() < due {
             continue;
         }
         if on_one >= 80 {
@@ -164,7 +164,7 @@ pub(crate) fn hoard(address: SocketAddr, asked: &Asked, pace: f64, ending: &Atom
         }
         let Some(stream) = held.last_mut() else { continue };
         sent.items += 1;
-        if stream.write_all(&asked.frames(2 * on_one + 1)).is_err() {
+        if stream.write_all(&request.frames(2 * on_one + 1)).is_err() {
             sent.closed += 1;
             on_one = u32::MAX;
             continue;

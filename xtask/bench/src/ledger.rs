@@ -16,10 +16,10 @@ use tollhouse::{
     call::ReceiptFinisher,
     event::{EventSettings, Events},
     money::{
-        Finished, Finisher as _, PaymentConfig,
+        Finisher as _, PaymentConfig, SignedReceipt,
         payout::{Payouts, SettingsDraft},
-        receipt::Signer,
-        sale::{Detail, Sales},
+        receipt::ReceiptSigner,
+        sale::{ReportDetail, Sales},
     },
     operate::disk::taken,
     replica::Replica,
@@ -53,7 +53,7 @@ const ENDPOINTS: u64 = 20;
 const TOGETHER: u64 = 250;
 /// Number of receipts after which sales are aggregated and excess events removed, as a host does in
 /// the background.
-const KEPT_UP: u64 = 50_000;
+const IN_FLIGHT: u64 = 50_000;
 /// Number of concurrent writers.
 const WRITERS: u64 = 4;
 /// Number of receipts that wait for a payout.
@@ -63,7 +63,7 @@ const PAYOUTS: usize = 3;
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 
 /// The location of the receipts.
-enum Place<'a> {
+enum ReceiptStore<'a> {
     Folder,
     Database(&'a str),
 }
@@ -89,7 +89,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let server = Postgres::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let schema = runtime.block_on(server.schema());
-    for (name, place) in [("sled", Place::Folder), ("PostgreSQL", Place::Database(&schema))] {
+    for (name, position) in [("sled", ReceiptStore::Folder), ("PostgreSQL", ReceiptStore::Database(&schema))] {
         println!(
             "\n{name}: receipts of {BUILDERS} builders with {ENDPOINTS} tools each over {DAYS} days, half of them the first builder's"
         );
@@ -98,40 +98,40 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
             "receipts", "written/s", "revenue 30 d", "of the host", "payout of 1,000", "all/s", "start", "again", "RSS MB", "disk MB"
         );
         let data = tempfile::tempdir()?;
-        series(options, &runtime, data.path(), &place)?;
+        series(options, &runtime, data.path(), &position)?;
     }
     Ok(())
 }
 
-fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, place: &Place) -> Result<(), Failure> {
+fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, position: &ReceiptStore) -> Result<(), Failure> {
     // The first start publishes the built-in tools, which later starts do not.
-    start(options, data, place)?;
-    let books = runtime.block_on(Books::open(data, place))?;
+    start(options, data, position)?;
+    let books = runtime.block_on(Books::open(data, position))?;
     let earners = Arc::new(runtime.block_on(books.earners())?);
     drop(books);
     let (mut there, mut want) = (0, FEWEST);
-    let most = if matches!(place, Place::Folder) { options.most.min(FOLDER_MOST) } else { options.most };
-    while want <= most {
-        let books = Arc::new(runtime.block_on(Books::open(data, place))?);
-        let began = Instant::now();
+    let max = if matches!(position, ReceiptStore::Folder) { options.max.min(FOLDER_MOST) } else { options.max };
+    while want <= max {
+        let books = Arc::new(runtime.block_on(Books::open(data, position))?);
+        let started = Instant::now();
         runtime.block_on(books.write(&earners, there..want))?;
-        let written = (want - there) as f64 / began.elapsed().as_secs_f64();
+        let written = (want - there) as f64 / started.elapsed().as_secs_f64();
         let (revenue, host, payout, all) = runtime.block_on(books.read(&earners, want))?;
         // The store is closed when its last owner is dropped.
         let Ok(books) = Arc::try_unwrap(books) else { return Err("a writer has the store still".into()) };
         drop(books);
-        let (took, _) = start(options, data, place)?;
+        let (elapsed, _) = start(options, data, position)?;
         // The start before this one reads everything that was written since.
-        let (again, memory) = start(options, data, place)?;
+        let (again, memory) = start(options, data, position)?;
         let ms = |taken: Duration| format!("{:.1} ms", taken.as_secs_f64() * 1e3);
         println!(
             "{want:>10}{written:>12.0}{:>16}{:>16}{:>18}{all:>12.0}{:>8.2} s{:>8.2} s{memory:>10}{:>10}",
             ms(revenue),
             ms(host),
             ms(payout),
-            took.as_secs_f64(),
+            elapsed.as_secs_f64(),
             again.as_secs_f64(),
-            if matches!(place, Place::Folder) { format!("{:.0}", taken(data) as f64 / 1e6) } else { String::new() },
+            if matches!(position, ReceiptStore::Folder) { format!("{:.0}", taken(data) as f64 / 1e6) } else { String::new() },
         );
         (there, want) = (want, want * 10);
     }
@@ -139,26 +139,26 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
 }
 
 /// Returns the time until a host listens, and its memory then, in megabytes.
-fn start(options: &Options, data: &Path, place: &Place) -> Result<(Duration, u64), Failure> {
-    let database = match place {
-        Place::Folder => vec![],
-        Place::Database(url) => vec![("TOLLHOUSE_STORE", *url), ("TOLLHOUSE_BASE_URL", "https://tollhouse.example")],
+fn start(options: &Options, data: &Path, position: &ReceiptStore) -> Result<(Duration, u64), Failure> {
+    let database = match position {
+        ReceiptStore::Folder => vec![],
+        ReceiptStore::Database(url) => vec![("TOLLHOUSE_STORE", *url), ("TOLLHOUSE_BASE_URL", "https://tollhouse.example")],
     };
-    let began = Instant::now();
+    let started = Instant::now();
     let host = Host::start(options, data, &database)?;
-    let took = began.elapsed();
+    let elapsed = started.elapsed();
     let memory = host.memory_mb()?;
     host.stop()?;
-    Ok((took, memory))
+    Ok((elapsed, memory))
 }
 
 impl Books {
-    async fn open(data: &Path, place: &Place<'_>) -> Result<Self, Failure> {
-        let store: Arc<dyn Store> = match place {
-            Place::Folder => Arc::new(SledStore::open(data.join("store"), SledConfig::default())?),
-            Place::Database(url) => Arc::new(PostgresStore::open(PostgresConfig::new(url, None)?).await?),
+    async fn open(data: &Path, position: &ReceiptStore<'_>) -> Result<Self, Failure> {
+        let store: Arc<dyn Store> = match position {
+            ReceiptStore::Folder => Arc::new(SledStore::open(data.join("store"), SledConfig::default())?),
+            ReceiptStore::Database(url) => Arc::new(PostgresStore::open(PostgresConfig::new(url, None)?).await?),
         };
-        let (clock, signer) = (Clock::default(), Arc::new(Signer::open(data)?));
+        let (clock, signer) = (Clock::default(), Arc::new(ReceiptSigner::open(data)?));
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&store));
         // In the format that hosts use after serving together for some seconds.
@@ -188,8 +188,8 @@ impl Books {
         let now = self.clock.now().0;
         let (first, step) = (numbers.start, (DAYS * DAY_MS) as f64 / (numbers.end - numbers.start) as f64);
         let at = move |n: u64| Timestamp(now - DAYS * DAY_MS + ((n - first) as f64 * step) as u64);
-        for begin in numbers.clone().step_by(KEPT_UP as usize) {
-            self.write_some(earners, begin..(begin + KEPT_UP).min(numbers.end), at).await?;
+        for begin in numbers.clone().step_by(IN_FLIGHT as usize) {
+            self.write_some(earners, begin..(begin + IN_FLIGHT).min(numbers.end), at).await?;
             self.sales.fold_left(self.clock.now()).await.map_err(failing("a fold beside the writing"))?;
             self.events.trim().await.map_err(failing("removing events that are too many"))?;
         }
@@ -211,8 +211,8 @@ impl Books {
                     for some in numbers.clone().step_by(TOGETHER as usize).skip(writer as usize).step_by(WRITERS as usize) {
                         let (mut rows, mut news) = (Batch::new(), vec![]);
                         for n in some..(some + TOGETHER).min(numbers.end) {
-                            let whose = if n % 2 == 0 { 0 } else { (n / 2 % BUILDERS) as usize };
-                            let sale = books.sale(&earners[whose], n, at(n))?;
+                            let owner = if n % 2 == 0 { 0 } else { (n / 2 % BUILDERS) as usize };
+                            let sale = books.sale(&earners[owner], n, at(n))?;
                             rows.append(sale.rows);
                             news.push(sale.news);
                         }
@@ -229,7 +229,7 @@ impl Books {
         Ok(())
     }
 
-    fn sale(&self, earner: &Earner, n: u64, at: Timestamp) -> Result<Finished, String> {
+    fn sale(&self, earner: &Earner, n: u64, at: Timestamp) -> Result<SignedReceipt, String> {
         let closing = closing(&earner.owner, &earner.endpoints, n, at).map_err(|error| error.to_string())?;
         Ok(self.finisher.finish(&ReceiptFinisher::encode(&closing), &settlement(), answer()))
     }
@@ -243,29 +243,29 @@ impl Books {
         let earner = &earners[0];
         let mut taken = vec![];
         for _ in 0..REPORTS {
-            let began = Instant::now();
-            self.sales.report(&earner.owner, since, Detail::Sums).await.map_err(failing("revenue"))?;
-            taken.push(began.elapsed());
+            let started = Instant::now();
+            self.sales.report(&earner.owner, since, ReportDetail::Sums).await.map_err(failing("revenue"))?;
+            taken.push(started.elapsed());
         }
         let revenue = median(&mut taken);
         for _ in 0..REPORTS {
-            let began = Instant::now();
+            let started = Instant::now();
             self.sales.host_report(since).await.map_err(failing("revenue of the host"))?;
-            taken.push(began.elapsed());
+            taken.push(started.elapsed());
         }
         let host = median(&mut taken);
-        let began = Instant::now();
+        let started = Instant::now();
         let packet = self.payouts.pay_out(&earner.id).await.map_err(failing("the payout of all"))?.ok_or("nothing waits")?;
-        let all = packet.receipt_count as f64 / began.elapsed().as_secs_f64();
+        let all = packet.receipt_count as f64 / started.elapsed().as_secs_f64();
         for turn in 0..PAYOUTS as u64 {
             let mut rows = Batch::new();
             for n in 0..NEW {
                 rows.append(self.sale(earner, there + turn * NEW + n, self.clock.now())?.rows);
             }
             rows.commit(&*self.store, Durability::Durable).await?;
-            let began = Instant::now();
+            let started = Instant::now();
             let packet = self.payouts.pay_out(&earner.id).await.map_err(failing("a payout"))?.ok_or("nothing waits")?;
-            taken.push(began.elapsed());
+            taken.push(started.elapsed());
             if packet.receipt_count != NEW {
                 return Err(format!("a payout of {} receipts", packet.receipt_count).into());
             }

@@ -85,17 +85,17 @@ pub(crate) fn in_turns(subjects: &[Subject], connections: usize, seconds: u64) -
 ///
 /// The first answer that is not 200.
 pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration) -> Result<Figures, Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let runs: Vec<_> = requests
         .iter()
         .cloned()
-        .map(|request| thread::spawn(move || repeat(address, &request, began + span).map_err(|why| why.to_string())))
+        .map(|request| thread::spawn(move || repeat(address, &request, started + span).map_err(|reason| reason.to_string())))
         .collect();
     let mut taken = Vec::new();
     for run in runs {
         taken.extend(run.join().map_err(|_| "a connection's thread broke")??);
     }
-    Ok(Figures::of(taken, began.elapsed()))
+    Ok(Figures::of(taken, started.elapsed()))
 }
 
 /// Sends each of `requests` on its own connection, at a rate per second, for the time span.
@@ -104,21 +104,22 @@ pub(crate) fn run_each(address: SocketAddr, requests: &[Request], span: Duration
 ///
 /// The first answer that is not 200.
 pub(crate) fn run_paced(address: SocketAddr, requests: &[Request], pace: f64, span: Duration) -> Result<Figures, Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let calls_of = |request: &Request| {
         let (mut client, mut taken) = (Client::connect(address)?, Vec::new());
-        while began.elapsed() < span {
+        while started.elapsed() < span {
             taken.push(client.timed(request)?);
             let due = Duration::from_secs_f64(taken.len() as f64 / pace);
-            thread::sleep(due.saturating_sub(began.elapsed()));
+            thread::sleep(due.saturating_sub(started.elapsed()));
         }
         Ok::<_, Failure>(taken)
     };
     let taken = thread::scope(|scope| {
-        let calls: Vec<_> = requests.iter().map(|request| scope.spawn(move || calls_of(request).map_err(|why| why.to_string()))).collect();
+        let calls: Vec<_> =
+            requests.iter().map(|request| scope.spawn(move || calls_of(request).map_err(|reason| reason.to_string()))).collect();
         calls.into_iter().map(|calls| calls.join().map_err(|_| "a connection's thread broke".to_owned())?).collect::<Result<Vec<_>, _>>()
     });
-    Ok(Figures::of(taken?.concat(), began.elapsed()))
+    Ok(Figures::of(taken?.concat(), started.elapsed()))
 }
 
 fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Duration>, Failure> {
@@ -138,15 +139,16 @@ fn repeat(address: SocketAddr, request: &Request, end: Instant) -> Result<Vec<Du
 ///
 /// A connection cannot be opened.
 pub(crate) fn run_lists(address: SocketAddr, lists: &[Vec<Request>]) -> Result<(Figures, usize), Failure> {
-    let began = Instant::now();
+    let started = Instant::now();
     let runs: Vec<_> = thread::scope(|scope| {
-        let runs: Vec<_> = lists.iter().map(|list| scope.spawn(move || send_all(address, list).map_err(|why| why.to_string()))).collect();
+        let runs: Vec<_> =
+            lists.iter().map(|list| scope.spawn(move || send_all(address, list).map_err(|reason| reason.to_string()))).collect();
         runs.into_iter().map(|run| run.join().unwrap_or_else(|_| Err("a connection's thread broke".to_owned()))).collect()
     });
-    let span = began.elapsed();
+    let span = started.elapsed();
     let taken = runs.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-    let asked: usize = lists.iter().map(Vec::len).sum();
-    let refused = asked - taken.len();
+    let request: usize = lists.iter().map(Vec::len).sum();
+    let refused = request - taken.len();
     Ok((Figures::of(taken, span), refused))
 }
 
@@ -154,9 +156,9 @@ fn send_all(address: SocketAddr, list: &[Request]) -> Result<Vec<Duration>, Fail
     let mut client = Client::connect(address)?;
     let mut taken = Vec::with_capacity(list.len());
     for request in list {
-        let began = Instant::now();
+        let started = Instant::now();
         match client.ask(request) {
-            Ok(200) => taken.push(began.elapsed()),
+            Ok(200) => taken.push(started.elapsed()),
             Ok(_) => {}
             Err(_) => client = Client::connect(address)?,
         }

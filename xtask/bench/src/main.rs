@@ -25,7 +25,7 @@ mod ledger;
 mod load;
 mod many;
 mod mcp;
-mod neighbours;
+mod neighbors;
 mod options;
 mod paid;
 #[allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "tests use more of it, and may panic")]
@@ -56,7 +56,7 @@ fn main() -> Result<(), Failure> {
         engine: "v8".to_owned(),
         seconds: 5,
         short: false,
-        most: 1_000_000,
+        max: 1_000_000,
         node: PathBuf::new(),
         clients: PathBuf::new(),
         express: PathBuf::new(),
@@ -78,7 +78,7 @@ fn main() -> Result<(), Failure> {
             "--node" => options.node = value.into(),
             "--clients" => options.clients = value.into(),
             "--express" => options.express = value.into(),
-            "--most" => options.most = value.parse()?,
+            "--most" => options.max = value.parse()?,
             "--seconds" => options.seconds = value.parse()?,
             _ => return Err(format!("no option `{word}`").into()),
         }
@@ -96,8 +96,8 @@ fn main() -> Result<(), Failure> {
         "fairness" => fairness::measure(&options),
         "soak" => soak::run(&options),
         "victims" if options.short => victims::measure(&options),
-        "victims" => victims::measure(&options).and_then(|()| neighbours::measure(&options)),
-        "neighbours" => neighbours::measure(&options),
+        "victims" => victims::measure(&options).and_then(|()| neighbors::measure(&options)),
+        "neighbours" => neighbors::measure(&options),
         "search" => search::measure(),
         "store" => store::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),

@@ -132,7 +132,8 @@ fn paid(options: &Options, hosts: &[SocketAddr], connections: usize) -> Result<F
         })
         .collect::<Result<_, Failure>>()?;
     let runs = thread::scope(|scope| {
-        let run = |(host, lists): (SocketAddr, Vec<_>)| scope.spawn(move || load::run_lists(host, &lists).map_err(|why| why.to_string()));
+        let run =
+            |(host, lists): (SocketAddr, Vec<_>)| scope.spawn(move || load::run_lists(host, &lists).map_err(|reason| reason.to_string()));
         let runs: Vec<_> = shares.into_iter().map(run).collect();
         runs.into_iter().map(|run| run.join().map_err(|_| "a host's load broke".to_owned())?).collect::<Result<Vec<_>, _>>()
     })?;

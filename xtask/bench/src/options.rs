@@ -12,7 +12,7 @@ pub(crate) struct Options {
     /// Whether to check only that each row of `victims` works, without measuring.
     pub(crate) short: bool,
     /// Receipts of the longest history.
-    pub(crate) most: u64,
+    pub(crate) max: u64,
     /// Node, and the folder of the clients that the subject needs.
     pub(crate) node: PathBuf,
     pub(crate) clients: PathBuf,

@@ -36,7 +36,7 @@ pub(crate) const STATIC: &str = "/tools/bench-static";
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism()?.get();
     println!("{cores} cores, worker on {}, {} bytes of JSON in and out\n", options.engine, INPUT.len());
-    beside_express(options)?;
+    compare_to_express(options)?;
     blocks(options)?;
     durable(options, cores)
 }
@@ -55,7 +55,7 @@ fn evm(options: &Options, data: &std::path::Path, chain: &Chain) -> Result<Host,
 }
 
 /// Compares the same echo with the same payer and chain, in turns.
-fn beside_express(options: &Options) -> Result<(), Failure> {
+fn compare_to_express(options: &Options) -> Result<(), Failure> {
     let (first, second) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let chain = Chain::start(options, &[])?;
     let facilitator = chain.facilitator(options)?;

@@ -13,11 +13,11 @@ use tollhouse::{
         clock::{Clock, Timestamp},
         id::{CallId, EndpointId, ReceiptId},
     },
-    call::{Closing, ReceiptFinisher},
+    call::{ReceiptContext, ReceiptFinisher},
     event::{EventSettings, Events},
     money::{
         Finisher as _, Settlement, SettlementKind, StoredAnswer, WireVersion,
-        receipt::{Draft, Signer},
+        receipt::{ReceiptDraft, ReceiptSigner},
         sale::{FeeBps, Sales},
     },
     store::{
@@ -56,12 +56,12 @@ struct Earner {
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
-    let began = Instant::now();
+    let started = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (old, new) = runtime.block_on(prepare(data.path()))?;
     drop(runtime);
-    let took = began.elapsed().as_secs_f64();
-    println!("{RECEIPTS} receipts of {ENDPOINTS} endpoints over {DAYS} days, written by the call path's own code in {took:.1} s");
+    let elapsed = started.elapsed().as_secs_f64();
+    println!("{RECEIPTS} receipts of {ENDPOINTS} endpoints over {DAYS} days, written by the call path's own code in {elapsed:.1} s");
 
     let host = Host::start(options, data.path(), &[])?;
     println!("\n{:<52}{:>11}{:>11}", "GET /ai/builders/revenue", "p50", "p99");
@@ -98,7 +98,7 @@ async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     let clock = Clock::default();
     let now = clock.now();
     let events = Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default()));
-    let finisher = ReceiptFinisher::new(Arc::new(Signer::open(data)?), true, events, Sales::new(Arc::clone(&store)));
+    let finisher = ReceiptFinisher::new(Arc::new(ReceiptSigner::open(data)?), true, events, Sales::new(Arc::clone(&store)));
     let earner = |name| Builder::new(name, None, now, &first_keys()).map(|(builder, key)| Earner { builder, key });
     let (old, new) = (earner("Old")?, earner("New")?);
     old.builder.stored().and(new.builder.stored()).commit(&*store, Durability::Buffered).await?;
@@ -117,9 +117,9 @@ async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     Ok((old, new))
 }
 
-pub(crate) fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Result<Closing, Failure> {
+pub(crate) fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Result<ReceiptContext, Failure> {
     let which = (n % endpoints.len() as u64) as usize;
-    let receipt = Draft {
+    let receipt = ReceiptDraft {
         receipt_id: ReceiptId::of_time(at),
         slug: format!("history-{which:02}").parse()?,
         endpoint_id: endpoints[which].clone(),
@@ -135,7 +135,7 @@ pub(crate) fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Times
         started_at: at,
         issued_at: at,
     };
-    Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), registered: None })
+    Ok(ReceiptContext { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), registered: None })
 }
 
 pub(crate) fn settlement() -> Settlement {
@@ -164,9 +164,9 @@ pub(crate) fn answer() -> StoredAnswer {
 fn reports(host: &Host, what: &str, of: &Earner, since: &str) -> Result<(), Failure> {
     let request = Request::get(&format!("/ai/builders/revenue?since={since}")).with("x-builder-key", &of.key);
     let mut client = Client::connect(host.address())?;
-    let began = Instant::now();
+    let started = Instant::now();
     let taken = (0..REPORTS).map(|_| client.timed(&request)).collect::<Result<_, _>>()?;
-    println!("{what:<52}{}", latencies(&Figures::of(taken, began.elapsed())));
+    println!("{what:<52}{}", latencies(&Figures::of(taken, started.elapsed())));
     Ok(())
 }
 

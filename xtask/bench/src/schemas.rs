@@ -134,7 +134,7 @@ pub(crate) fn publish(host: &Host) -> Result<(Vec<String>, Vec<Calls>), Failure>
             "handler": { "source": "export default async () => ({})", "language": "js" },
         });
         let answered = host.admin(Request::post("/ai/endpoints/create", &body.to_string()));
-        let (status, answer) = answered.map_err(|why| format!("the host did not answer when `{what}` was published: {why}"))?;
+        let (status, answer) = answered.map_err(|reason| format!("the host did not answer when `{what}` was published: {reason}"))?;
         match status {
             200 => published.push((what, vec![Request::post(&format!("/tools/{slug}"), &input.to_string())])),
             _ => refused.push(format!("{what} ({})", answer["error"]["code"].as_str().unwrap_or_default())),

@@ -10,7 +10,7 @@ use tollhouse::catalog::search::{Index, Item, Query, Slot, Text};
 
 use crate::{
     Failure,
-    corpus::{Asked, Corpus, Tool},
+    corpus::{Corpus, SampleQuery, Tool},
     load::{Figures, latencies},
 };
 
@@ -38,20 +38,20 @@ pub(crate) fn measure() -> Result<(), Failure> {
         put(&mut index, tool, &tool.slug);
     }
     println!("{} tools; recall@{BEST}          looked at   measured only", index.len());
-    for (what, asked) in [("questions", &corpus.questions), ("keywords", &corpus.keywords)] {
-        let [looked_at, only_measured] = [true, false].map(|looked_at| recall(&index, asked, looked_at));
-        println!("  {what:<28}{looked_at:>9.2}{only_measured:>16.2}");
+    for (what, request) in [("questions", &corpus.questions), ("keywords", &corpus.keywords)] {
+        let [in_sample, only_measured] = [true, false].map(|in_sample| recall(&index, request, in_sample));
+        println!("  {what:<28}{in_sample:>9.2}{only_measured:>16.2}");
     }
 
     let mut many = Index::default();
-    let began = Instant::now();
+    let started = Instant::now();
     let mut slots = Vec::new();
     for time in 0..TIMES {
         slots = corpus.tools.iter().map(|tool| put(&mut many, tool, &format!("{}-{time}", tool.slug))).collect();
     }
-    println!("\n{} tools, put in within {:.0} ms              p50        p99", many.len(), began.elapsed().as_secs_f64() * 1e3);
-    let asked = || (0..ROUNDS).flat_map(|_| corpus.questions.iter().chain(&corpus.keywords));
-    let searched = asked().map(|asked| timed(|| best(&many, &asked.words).len())).collect();
+    println!("\n{} tools, put in within {:.0} ms              p50        p99", many.len(), started.elapsed().as_secs_f64() * 1e3);
+    let request = || (0..ROUNDS).flat_map(|_| corpus.questions.iter().chain(&corpus.keywords));
+    let searched = request().map(|request| timed(|| best(&many, &request.words).len())).collect();
     println!("  a search{:30}{}", "", latencies(&Figures::of(searched, Duration::from_secs(1))));
     let changed = corpus.tools.iter().zip(slots).map(|(tool, slot)| {
         // A change has to copy what readers still hold.
@@ -69,15 +69,15 @@ pub(crate) fn measure() -> Result<(), Failure> {
 
 fn put(index: &mut Index<Named>, tool: &Tool, key: &str) -> Slot {
     let text = Text { slug: key, title: &tool.title, tags: &tool.tags, description: &tool.description };
-    let mut place = 0;
+    let mut position = 0;
     index.put(&text, |slot| {
-        place = slot;
+        position = slot;
         Named(key.to_owned())
     });
     if let Some(merge) = index.due() {
         index.adopt(merge.run());
     }
-    place
+    position
 }
 
 fn best(index: &Index<Named>, words: &str) -> Vec<String> {
@@ -86,14 +86,14 @@ fn best(index: &Index<Named>, words: &str) -> Vec<String> {
 }
 
 /// Returns the share of questions whose tool is among the best hits.
-fn recall(index: &Index<Named>, asked: &[Asked], looked_at: bool) -> f64 {
-    let asked: Vec<_> = asked.iter().filter(|asked| asked.looked_at == looked_at).collect();
-    let found = asked.iter().filter(|asked| best(index, &asked.words).contains(&asked.wanted)).count();
-    found as f64 / asked.len() as f64
+fn recall(index: &Index<Named>, queries: &[SampleQuery], in_sample: bool) -> f64 {
+    let queries: Vec<_> = queries.iter().filter(|query| query.in_sample == in_sample).collect();
+    let found = queries.iter().filter(|query| best(index, &query.words).contains(&query.requested)).count();
+    found as f64 / queries.len() as f64
 }
 
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {
-    let began = Instant::now();
+    let started = Instant::now();
     black_box(work());
-    began.elapsed()
+    started.elapsed()
 }

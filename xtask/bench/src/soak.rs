@@ -7,8 +7,8 @@
 //! attacked from many addresses. Times are not judged.
 
 mod attack;
-mod judge;
-mod seen;
+mod samples;
+mod verdict;
 
 use std::{
     path::Path,
@@ -31,9 +31,9 @@ use crate::{
 };
 
 use self::{
-    attack::Attack,
-    judge::Scale,
-    seen::{Look, Row},
+    attack::AttackCounts,
+    samples::{Sample, SampleRow},
+    verdict::RunScale,
 };
 
 /// Connections, each with one call at a time.
@@ -43,7 +43,7 @@ const ROWS: u64 = 30;
 /// Measurements per row.
 const LOOKS: u64 = 4;
 /// Maximum time for which ended processes may remain after the last one has ended.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the soak test for the time in the options.
 ///
@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// A call was answered wrong; memory, disk or descriptors grew; a process was not reaped.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    let scale = Scale::of(options.seconds);
+    let scale = RunScale::of(options.seconds);
     let data = tempfile::tempdir()?;
     let (receipts, others) = (scale.receipts.to_string(), scale.others.to_string());
     let settings = [
@@ -69,19 +69,19 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let host = Host::start(options, data.path(), &settings)?;
     let honest = register(&host, "Soak")?;
     publish(&host, &honest, "soak-echo", "export default async (req) => req.input;", &json!({}))?;
-    let attack = Attack::publish(&host)?;
+    let attack = AttackCounts::publish(&host)?;
     println!("{} s of free calls, {CONNECTIONS} at once; receipts kept: {receipts}, calls and events: {others}", options.seconds);
     println!("beside them {} attackers with {} kinds of attack\n", scale.attackers, attack.kinds());
-    println!("{}", Row::HEAD);
+    println!("{}", SampleRow::HEAD);
     let rows = watch(&host, data.path(), options.seconds, &attack, scale.attackers)?;
     println!("\nthe attackers were answered: {}", attack.met());
     await_the_dead(&host)?;
     host.stop()?;
-    judge::judge(&rows, &scale)
+    verdict::judge(&rows, &scale)
 }
 
 /// Calls and measures until the time is over. Prints each row when it is complete.
-fn watch(host: &Host, data: &Path, seconds: u64, attack: &Attack, attackers: usize) -> Result<Vec<Row>, Failure> {
+fn watch(host: &Host, data: &Path, seconds: u64, attack: &AttackCounts, attackers: usize) -> Result<Vec<SampleRow>, Failure> {
     let (over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let address = host.address();
     let callers: Vec<_> = (0..CONNECTIONS)
@@ -89,12 +89,12 @@ fn watch(host: &Host, data: &Path, seconds: u64, attack: &Attack, attackers: usi
             let (over, calls) = (Arc::clone(&over), Arc::clone(&calls));
             thread::spawn(move || {
                 let tools = ["/tools/receipt-echo-free", "/tools/soak-echo"].map(|path| (path, Request::post(path, INPUT)));
-                let mut client = Client::connect(address).map_err(|why| why.to_string())?;
+                let mut client = Client::connect(address).map_err(|reason| reason.to_string())?;
                 for (path, tool) in tools.iter().cycle() {
                     if over.load(Ordering::Relaxed) {
                         break;
                     }
-                    client.expect_ok(tool).map_err(|why| why.to_string())?;
+                    client.expect_ok(tool).map_err(|reason| reason.to_string())?;
                     if *path == "/tools/soak-echo" && client.body() != INPUT.as_bytes() {
                         return Err(format!("{path} answered {}", String::from_utf8_lossy(client.body())));
                     }
@@ -104,36 +104,36 @@ fn watch(host: &Host, data: &Path, seconds: u64, attack: &Attack, attackers: usi
             })
         })
         .collect();
-    let began = Instant::now();
-    let looked = thread::scope(|scope| {
+    let started = Instant::now();
+    let checked = thread::scope(|scope| {
         for number in 0..attackers {
             let over = &over;
             scope.spawn(move || attack.go_on(address, number, over));
         }
-        let looked = rows(host, data, seconds, || (began.elapsed(), calls.load(Ordering::Relaxed), attack.count()));
+        let checked = rows(host, data, seconds, || (started.elapsed(), calls.load(Ordering::Relaxed), attack.count()));
         over.store(true, Ordering::Relaxed);
-        looked
+        checked
     });
     for caller in callers {
         caller.join().map_err(|_| "a connection's thread broke")??;
     }
-    looked
+    checked
 }
 
-fn rows(host: &Host, data: &Path, seconds: u64, done: impl Fn() -> (Duration, u64, u64)) -> Result<Vec<Row>, Failure> {
+fn rows(host: &Host, data: &Path, seconds: u64, done: impl Fn() -> (Duration, u64, u64)) -> Result<Vec<SampleRow>, Failure> {
     let pause = Duration::from_secs(seconds) / u32::try_from(ROWS * LOOKS)?;
-    let mut rows = vec![Row::default()];
-    let mut before = Look::default();
+    let mut rows = vec![SampleRow::default()];
+    let mut before = Sample::default();
     for _ in 0..ROWS {
         let mut looks = vec![];
         for _ in 0..LOOKS {
             thread::sleep(pause);
-            let look = Look::at(host.id(), data, &before)?;
+            let look = Sample::at(host.id(), data, &before)?;
             before.clone_from(&look);
             looks.push(look);
         }
         let (elapsed, calls, attacks) = done();
-        let row = Row { seconds: elapsed.as_secs_f64(), calls, attacks, receipts: free_receipts(host)?, ..Row::of(&looks) };
+        let row = SampleRow { seconds: elapsed.as_secs_f64(), calls, attacks, receipts: free_receipts(host)?, ..SampleRow::of(&looks) };
         println!("{}", row.line(rows.last().copied().unwrap_or_default()));
         rows.push(row);
     }
@@ -142,9 +142,9 @@ fn rows(host: &Host, data: &Path, seconds: u64, done: impl Fn() -> (Duration, u6
 
 /// Waits until the host has reaped all ended processes.
 fn await_the_dead(host: &Host) -> Result<(), Failure> {
-    let began = Instant::now();
-    while !seen::dead(host.id())?.is_empty() {
-        if began.elapsed() > PATIENCE {
+    let started = Instant::now();
+    while !samples::dead(host.id())?.is_empty() {
+        if started.elapsed() > TIMEOUT {
             return Err("the host has not waited for processes that have ended".into());
         }
         thread::sleep(Duration::from_millis(20));

@@ -49,13 +49,13 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
 
 /// Returns the commits per second of concurrent tasks in a time span.
 async fn rate(store: &Arc<dyn Store>, tasks: usize, wall: Duration) -> Result<f64, Failure> {
-    let (began, numbers) = (Instant::now(), Arc::new(AtomicU64::new(getrandom::u64()? >> 1)));
+    let (started, numbers) = (Instant::now(), Arc::new(AtomicU64::new(getrandom::u64()? >> 1)));
     let tasks: Vec<_> = (0..tasks)
         .map(|_| {
             let (store, numbers) = (Arc::clone(store), Arc::clone(&numbers));
             tokio::spawn(async move {
                 let mut commits = 0_u32;
-                while began.elapsed() < wall {
+                while started.elapsed() < wall {
                     let key = numbers.fetch_add(1, Relaxed).to_be_bytes();
                     let writes = vec![Write::put(Space::Payments, key, [7; 300]), Write::put(Space::PaymentExpiry, key, [])];
                     store.apply(Batch::of(vec![Check::absent(Space::Payments, key)], writes), Durability::Durable).await?;
@@ -69,5 +69,5 @@ async fn rate(store: &Arc<dyn Store>, tasks: usize, wall: Duration) -> Result<f6
     for task in tasks {
         commits += task.await??;
     }
-    Ok(f64::from(commits) / began.elapsed().as_secs_f64())
+    Ok(f64::from(commits) / started.elapsed().as_secs_f64())
 }

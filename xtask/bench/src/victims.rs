@@ -21,7 +21,7 @@ use std::{
 
 use serde_json::json;
 
-use self::attack::{Attack, JS_VICTIM, Met, PACE, PATIENCE, VICTIM, publish_with};
+use self::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
 use crate::{
     Failure, Options,
     client::{Client, Request},
@@ -47,11 +47,11 @@ const SHORT_SPAN: Duration = Duration::from_millis(200);
 /// Number of endpoints in the short form.
 const SHORT_ENDPOINTS: usize = 100;
 /// The host's promises during an attack from one address: maximum slowdown factor, and maximum memory in megabytes.
-const MOST_SLOWER: f64 = 2.0;
-const MOST_MB: u64 = 300;
+const MAX_SLOWER: f64 = 2.0;
+const MAX_MB: u64 = 300;
 
 /// Maximum time that an attacker waits for an answer to a call that runs to its end.
-const LONG_PATIENCE: Duration = Duration::from_secs(60);
+const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
@@ -59,9 +59,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let endpoints = if options.short { SHORT_ENDPOINTS } else { ENDPOINTS };
     write_tools(&tools, endpoints)?;
     let tools = tools.to_string_lossy().into_owned();
-    let began = Instant::now();
+    let started = Instant::now();
     let host = Host::start(options, data.path(), &[("TOLLHOUSE_TOOLS", &tools), ("TOLLHOUSE_AUTH_FAILURES", "0")])?;
-    println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", began.elapsed().as_secs_f64(), host.memory_mb()?);
+    println!("{endpoints} endpoints published in {:.0} s, the host holds {} MB", started.elapsed().as_secs_f64(), host.memory_mb()?);
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
     println!("{:<44}{:>18}{:>20}{:>17}{:>8}  {:<19} met", "", "victims' calls/s", "p99", "/health/live p99", "MB", "aims");
     for (what, attack) in attacks(&host)? {
@@ -95,16 +95,16 @@ fn lock_out(options: &Options) -> Result<(), Failure> {
     let host = Host::start(options, data.path(), &[])?;
     let wrong = Request::get("/ai/builders/me").with("authorization", "Bearer x");
     let right = Request::get("/ai/admin/builders").with("x-admin-token", ADMIN_TOKEN);
-    let began = Instant::now();
+    let started = Instant::now();
     let (mut client, mut met) = (Client::connect(host.address())?, Met::new());
     for _ in 0..WRONG {
         *met.entry(client.ask(&wrong)?).or_default() += 1;
     }
-    let took = began.elapsed();
+    let elapsed = started.elapsed();
     let status = client.ask(&right)?;
     let wait = client.header("retry-after").unwrap_or("0");
     println!(
-        "\n{WRONG} wrong bearer tokens in {took:.1?}, answered {met:?}: the right admin token is answered {status}, retry-after {wait} s"
+        "\n{WRONG} wrong bearer tokens in {elapsed:.1?}, answered {met:?}: the right admin token is answered {status}, retry-after {wait} s"
     );
     host.stop()
 }
@@ -124,15 +124,15 @@ pub(crate) fn write_tools(folder: &Path, count: usize) -> Result<(), Failure> {
             "tags": [verb, thing, format!("rule-{}", n % 97)],
             "inputSchema": { "type": "object" },
         });
-        let place = folder.join(format!("{n:05}"));
-        fs::create_dir_all(&place)?;
-        fs::write(place.join("tool.json"), tool.to_string())?;
-        fs::write(place.join("response.json"), r#"{"found":[]}"#)?;
+        let position = folder.join(format!("{n:05}"));
+        fs::create_dir_all(&position)?;
+        fs::write(position.join("tool.json"), tool.to_string())?;
+        fs::write(position.join("response.json"), r#"{"found":[]}"#)?;
     }
     let own = json!({ "slug": VICTIM, "title": "Echo", "priceUsd": 0, "handlerType": "receipt_echo", "inputSchema": { "type": "object" } });
-    let place = folder.join("victim");
-    fs::create_dir_all(&place)?;
-    Ok(fs::write(place.join("tool.json"), own.to_string())?)
+    let position = folder.join("victim");
+    fs::create_dir_all(&position)?;
+    Ok(fs::write(position.join("tool.json"), own.to_string())?)
 }
 
 /// Returns calls that keep workers busy for longer than the measurement, for victims that are
@@ -246,18 +246,18 @@ fn bodies() -> Vec<Request> {
 
 /// Measures the victims with and without the attack, in turns of one second, and prints a line.
 fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &Options) -> Result<(), Failure> {
-    let (mut alone, mut attacked) = (Sum::default(), Sum::default());
-    let (mut met, mut most) = (Met::new(), 0);
+    let (mut alone, mut attacked) = (VictimTotals::default(), VictimTotals::default());
+    let (mut met, mut max) = (Met::new(), 0);
     let span = if options.short { SHORT_SPAN } else { SPAN };
     for turn in 0..=(if options.short { 1 } else { options.seconds }) {
         let quiet = look(host);
         let figures = victims(host, victim, span)?;
         alone.add(turn, figures, quiet.ended());
         let attackers = Attackers::begin(host.address(), &attack);
-        let beside = look(host);
-        let figures = victims(host, victim, span).map_err(|why| format!("{what}: a victim was not served: {why}"))?;
-        most = most.max(host.memory_mb()?);
-        attacked.add(turn, figures, beside.ended());
+        let alongside = look(host);
+        let figures = victims(host, victim, span).map_err(|reason| format!("{what}: a victim was not served: {reason}"))?;
+        max = max.max(host.memory_mb()?);
+        attacked.add(turn, figures, alongside.ended());
         for (status, count) in attackers.end() {
             *met.entry(status).or_default() += count;
         }
@@ -268,11 +268,11 @@ fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &
     if options.short && does_something && met.values().sum::<usize>() == 0 {
         return Err(format!("{what}: the attack did nothing").into());
     }
-    let aims = [(millis(&attacked.0) < MOST_SLOWER * millis(&alone.0), "p99"), (most < MOST_MB, "MB")];
+    let aims = [(millis(&attacked.0) < MAX_SLOWER * millis(&alone.0), "p99"), (max < MAX_MB, "MB")];
     let missed: Vec<_> = aims.iter().filter(|(is_met, _)| !is_met).map(|(_, aim)| *aim).collect();
     let verdict = if missed.is_empty() { "passed".to_owned() } else { format!("not passed: {}", missed.join(", ")) };
     println!(
-        "{what:<44}{:>6.0} → {:>6.0} {:>4.2}{:>7.1} → {:>6.1} ms{:>7.1} → {:>5.1} ms{most:>8}  {verdict:<19} {met:?}",
+        "{what:<44}{:>6.0} → {:>6.0} {:>4.2}{:>7.1} → {:>6.1} ms{:>7.1} → {:>5.1} ms{max:>8}  {verdict:<19} {met:?}",
         alone.0.per_second(),
         attacked.0.per_second(),
         attacked.0.per_second() / alone.0.per_second(),
@@ -286,13 +286,13 @@ fn beside(host: &Host, victim: &str, what: &str, attack: Arc<Attack>, options: &
 
 /// Durations of the victims' calls and the health requests in all turns except the first.
 #[derive(Default)]
-struct Sum {
+struct VictimTotals {
     calls: Vec<Duration>,
     looks: Vec<Duration>,
     span: Duration,
 }
 
-impl Sum {
+impl VictimTotals {
     fn add(&mut self, turn: u64, (calls, span): (Vec<Duration>, Duration), looks: Vec<Duration>) {
         if turn > 0 {
             self.calls.extend(calls);
@@ -320,30 +320,30 @@ fn victims(host: &Host, victim: &str, span: Duration) -> Result<(Vec<Duration>, 
 }
 
 /// Requests `/health/live` until it is ended.
-struct Look {
+struct HealthProbe {
     ending: Arc<AtomicBool>,
     thread: thread::JoinHandle<Vec<Duration>>,
 }
 
-fn look(host: &Host) -> Look {
+fn look(host: &Host) -> HealthProbe {
     let (ending, address) = (Arc::new(AtomicBool::new(false)), host.address());
     let end = Arc::clone(&ending);
     let thread = thread::spawn(move || {
         let (mut taken, mut client) = (vec![], None);
         while !end.load(Ordering::Relaxed) {
-            let began = Instant::now();
+            let started = Instant::now();
             let live = client.take().map_or_else(|| Client::connect(address), Ok);
             client = live.and_then(|mut live| live.expect_ok(&Request::get("/health/live")).map(|()| live)).ok();
             // Without an answer, the waiting time counts.
-            taken.push(began.elapsed());
+            taken.push(started.elapsed());
             thread::sleep(Duration::from_secs_f64(1.0 / LOOKS));
         }
         taken
     });
-    Look { ending, thread }
+    HealthProbe { ending, thread }
 }
 
-impl Look {
+impl HealthProbe {
     fn ended(self) -> Vec<Duration> {
         self.ending.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()
@@ -386,9 +386,9 @@ impl Attackers {
                     thread::spawn(move || met(http2::flood(address, kind, &ending)))
                 })
                 .collect(),
-            Attack::Hoards(ref asked) => {
-                let (ending, asked) = (Arc::clone(ending), asked.clone());
-                vec![thread::spawn(move || met(http2::hoard(address, &asked, PACE, &ending)))]
+            Attack::Hoards(ref query) => {
+                let (ending, query) = (Arc::clone(ending), query.clone());
+                vec![thread::spawn(move || met(http2::hoard(address, &query, PACE, &ending)))]
             }
             Attack::Moves(ref request, pace) => {
                 let (ending, request) = (Arc::clone(ending), request.clone());
@@ -418,16 +418,16 @@ fn met(sent: http2::Sent) -> Met {
 /// Runs one connection's share of an attack, in time with the others.
 fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &AtomicBool) -> Met {
     let Attack::Asks(requests, _) = attack else { return Met::new() };
-    let (began, mut met, mut client) = (Instant::now(), Met::new(), None);
+    let (started, mut met, mut client) = (Instant::now(), Met::new(), None);
     for turn in (number..).step_by(ATTACKERS) {
         let due = Duration::from_secs_f64(turn as f64 / pace);
-        while began.elapsed() < due && !ending.load(Ordering::Relaxed) {
-            thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(20)));
+        while started.elapsed() < due && !ending.load(Ordering::Relaxed) {
+            thread::sleep(due.saturating_sub(started.elapsed()).min(Duration::from_millis(20)));
         }
         if ending.load(Ordering::Relaxed) {
             break;
         }
-        let connected = client.take().map_or_else(|| Client::from_elsewhere(address, PATIENCE), Ok);
+        let connected = client.take().map_or_else(|| Client::from_elsewhere(address, TIMEOUT), Ok);
         let status =
             match connected.and_then(|mut connected| connected.ask(&requests[turn % requests.len()]).map(|status| (status, connected))) {
                 Ok((status, connected)) => {
@@ -443,7 +443,7 @@ fn ask(address: SocketAddr, attack: &Attack, number: usize, pace: f64, ending: &
 
 /// Makes one call to its end. Returns the status of its answer, or 0 if there was none.
 fn call_once(address: SocketAddr, request: &Request) -> u16 {
-    Client::from_elsewhere(address, LONG_PATIENCE).and_then(|mut client| client.ask(request)).unwrap_or(0)
+    Client::from_elsewhere(address, LONG_TIMEOUT).and_then(|mut client| client.ask(request)).unwrap_or(0)
 }
 
 /// Holds connections with a request that never ends.

@@ -2,14 +2,14 @@
 
 use std::{fs, path::Path};
 
-use crate::{Cargo, Failure, rooms::Room};
+use crate::{Cargo, Failure, areas::MutationArea};
 
 /// Exit codes of cargo-mutants after it tried all: all caught, some missed, some timed out.
 const TRIED: [i32; 3] = [0, 2, 3];
 
 /// The results: lists of names.
 #[derive(Debug, Default)]
-pub(crate) struct Tried {
+pub(crate) struct TriedMutants {
     pub(crate) own: Vec<String>,
     pub(crate) outside: Vec<String>,
     pub(crate) living: Vec<String>,
@@ -21,36 +21,36 @@ pub(crate) struct Tried {
 /// # Errors
 ///
 /// The reason why they could not be tried.
-pub(crate) fn ask(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<Tried, Failure> {
+pub(crate) fn ask(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str]) -> Result<TriedMutants, Failure> {
     _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
-    let mut tried = Tried::default();
+    fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
+    let mut tried = TriedMutants::default();
     if names.is_empty() {
         return Ok(tried);
     }
     run(room, cargo, folder, names, &["--cargo-arg=--lib"], room.own)?;
     let list = |name: &str| -> Result<Vec<String>, Failure> {
         let file = folder.join("mutants.out").join(name);
-        let text = fs::read_to_string(&file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
+        let text = fs::read_to_string(&file).map_err(|reason| format!("cannot read {}: {reason}", file.display()))?;
         Ok(text.lines().map(str::to_owned).collect())
     };
     (tried.unviable, tried.living) = (list("unviable.txt")?, list("missed.txt")?);
     tried.own = [list("caught.txt")?, list("timeout.txt")?].concat();
-    let told = tried.unviable.len() + tried.living.len() + tried.own.len();
-    if told < names.len() {
-        return Err(format!("cargo-mutants tells of {told} mutants, and was asked about {}", names.len()));
+    let reported = tried.unviable.len() + tried.living.len() + tried.own.len();
+    if reported < names.len() {
+        return Err(format!("cargo-mutants tells of {reported} mutants, and was asked about {}", names.len()));
     }
     if !tried.living.is_empty() {
         let (binary, claims) = room.outside;
-        let left: Vec<_> = tried.living.iter().map(String::as_str).collect();
-        run(room, cargo, folder, &left, &["--cargo-arg=--test", &format!("--cargo-arg={binary}")], claims)?;
+        let remaining: Vec<_> = tried.living.iter().map(String::as_str).collect();
+        run(room, cargo, folder, &remaining, &["--cargo-arg=--test", &format!("--cargo-arg={binary}")], claims)?;
         tried.outside = [list("caught.txt")?, list("timeout.txt")?].concat();
         tried.living = list("missed.txt")?;
     }
     Ok(tried)
 }
 
-fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
+fn run(room: &MutationArea, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str], claims: &[&str]) -> Result<(), Failure> {
     let mut mutants = cargo.mutants();
     mutants
         .args(["--in-place", "--no-shuffle", "--output"])
@@ -58,7 +58,7 @@ fn run(room: &Room, cargo: &Cargo, folder: &Path, names: &[&str], kind: &[&str],
         .args(room.sources())
         .args(names.iter().flat_map(|name| ["--re".to_owned(), exactly(name)]));
     mutants.args(kind).args(["--", "--"]).args(claims).env("CARGO_TARGET_DIR", &cargo.target);
-    let status = mutants.status().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
+    let status = mutants.status().map_err(|reason| format!("cannot start cargo-mutants: {reason}"))?;
     if status.code().is_some_and(|code| TRIED.contains(&code)) { Ok(()) } else { Err(format!("cargo-mutants failed: {status}")) }
 }
 

@@ -10,10 +10,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod alone;
+mod areas;
 mod cargo;
 mod failure;
 mod mutant;
-mod rooms;
 mod switch;
 mod tests;
 mod tree;
@@ -45,25 +45,25 @@ struct Report {
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args().skip(1).collect();
-    let [program, folder, room, asked @ ..] = words.as_slice() else {
+    let [program, folder, room, request @ ..] = words.as_slice() else {
         eprintln!("`cargo xtask mutants` starts this with cargo-mutants, a folder, a room and options for cargo-mutants");
         return ExitCode::FAILURE;
     };
-    match run(PathBuf::from(program), Path::new(folder), room, asked) {
+    match run(PathBuf::from(program), Path::new(folder), room, request) {
         Ok(report) if report.living.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
-        Err(why) => {
-            eprintln!("{why}");
+        Err(reason) => {
+            eprintln!("{reason}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<Report, Failure> {
-    let room = rooms::find(room)?;
+fn run(program: PathBuf, folder: &Path, room: &str, request: &[String]) -> Result<Report, Failure> {
+    let room = areas::find(room)?;
     let cargo = Cargo { program, copy: folder.join("tree"), target: folder.join("build") };
     tree::copy(&root(), &cargo.copy)?;
-    let mutants = mutant::list(&mut cargo.mutants(), room, asked)?;
+    let mutants = mutant::list(&mut cargo.mutants(), room, request)?;
     let built = tree::build(room, &cargo.copy, &cargo.target, &mutants)?;
     println!(
         "{} mutants: {} in one build, {} unviable, {} one by one",
@@ -78,13 +78,14 @@ fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let suite = |program: &Path, (jobs, threads)| Suite { program: program.to_owned(), home: built.home.clone(), jobs, threads };
     let switched: Vec<_> = built.switched.iter().copied().collect();
-    let (noticed, left) = noticed(&suite(&built.own, (cores, 2)), room.own, &folder.join("reached"), &switched, &mutants)?;
+    let (noticed, remaining) = noticed(&suite(&built.own, (cores, 2)), room.own, &folder.join("reached"), &switched, &mutants)?;
     report.own = noticed;
-    println!("{} noticed by the room's own tests, {} not", report.own.len(), left.len());
-    let (noticed, left) = self::noticed(&suite(&built.outside, OUTSIDE), room.outside.1, &folder.join("reached"), &left, &mutants)?;
+    println!("{} noticed by the room's own tests, {} not", report.own.len(), remaining.len());
+    let (noticed, remaining) =
+        self::noticed(&suite(&built.outside, OUTSIDE), room.outside.1, &folder.join("reached"), &remaining, &mutants)?;
     report.outside = noticed;
-    report.living = left.iter().map(|&number| mutants[number].name.clone()).collect();
-    println!("{} of these by tests over HTTP, {} not", report.outside.len(), left.len());
+    report.living = remaining.iter().map(|&number| mutants[number].name.clone()).collect();
+    println!("{} of these by tests over HTTP, {} not", report.outside.len(), remaining.len());
 
     built.restore()?;
     let names: Vec<_> = built.alone.iter().map(|&number| mutants[number].name.as_str()).collect();
@@ -94,7 +95,7 @@ fn run(program: PathBuf, folder: &Path, room: &str, asked: &[String]) -> Result<
     report.living.extend(tried.living);
     report.unviable.extend(tried.unviable);
     report.write(&lists)?;
-    report.tell(room.name);
+    report.print(room.name);
     Ok(report)
 }
 
@@ -103,23 +104,23 @@ fn noticed(
     suite: &Suite,
     filters: &[&str],
     folder: &Path,
-    asked: &[usize],
+    request: &[usize],
     mutants: &[Mutant],
 ) -> Result<(Vec<String>, Vec<usize>), Failure> {
-    if asked.is_empty() {
+    if request.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
     let tests = suite.survey(filters, folder)?;
-    let (mut noticed, mut left) = (Vec::new(), Vec::new());
-    for (number, verdict) in suite.ask(&tests, asked, |number| eprintln!("not noticed so far: {}", mutants[number].name))? {
+    let (mut noticed, mut remaining) = (Vec::new(), Vec::new());
+    for (number, verdict) in suite.ask(&tests, request, |number| eprintln!("not noticed so far: {}", mutants[number].name))? {
         let name = &mutants[number].name;
         match verdict {
             Verdict::Fails(test) => noticed.push(format!("{name}\t{test}")),
             Verdict::Hangs => noticed.push(format!("{name}\ttests hang")),
-            Verdict::Passes | Verdict::Unreached => left.push(number),
+            Verdict::Passes | Verdict::Unreached => remaining.push(number),
         }
     }
-    Ok((noticed, left))
+    Ok((noticed, remaining))
 }
 
 impl Report {
@@ -132,12 +133,12 @@ impl Report {
         for (name, list) in self.lists() {
             let file = folder.join(format!("{name}.txt"));
             let text: String = list.iter().map(|line| format!("{line}\n")).collect();
-            fs::write(&file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))?;
+            fs::write(&file, text).map_err(|reason| format!("cannot write {}: {reason}", file.display()))?;
         }
         Ok(())
     }
 
-    fn tell(&self, room: &str) {
+    fn print(&self, room: &str) {
         let counts: Vec<_> = self.lists().iter().map(|(name, list)| format!("{} {name}", list.len())).collect();
         println!("{room}: {}", counts.join(", "));
         if !self.living.is_empty() {

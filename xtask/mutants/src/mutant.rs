@@ -4,7 +4,7 @@ use std::{ops::Range, process::Command};
 
 use serde::Deserialize;
 
-use crate::{Failure, rooms::Room};
+use crate::{Failure, areas::MutationArea};
 
 /// A small change of the code.
 #[derive(Debug, Clone, Deserialize)]
@@ -82,13 +82,13 @@ impl Place {
 /// # Errors
 ///
 /// The reason why cargo-mutants could not list them.
-pub(crate) fn list(cargo_mutants: &mut Command, room: &Room, asked: &[String]) -> Result<Vec<Mutant>, Failure> {
-    cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(asked);
-    let done = cargo_mutants.output().map_err(|why| format!("cannot start cargo-mutants: {why}"))?;
+pub(crate) fn list(cargo_mutants: &mut Command, room: &MutationArea, request: &[String]) -> Result<Vec<Mutant>, Failure> {
+    cargo_mutants.args(["--list", "--json"]).args(room.sources()).args(request);
+    let done = cargo_mutants.output().map_err(|reason| format!("cannot start cargo-mutants: {reason}"))?;
     if !done.status.success() {
         return Err(format!("cargo-mutants failed: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)));
     }
-    serde_json::from_slice(&done.stdout).map_err(|why| format!("cargo-mutants lists what is not understood: {why}"))
+    serde_json::from_slice(&done.stdout).map_err(|reason| format!("cargo-mutants lists what is not understood: {reason}"))
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ pub(crate) mod tests {
     /// Returns the mutant that replaces the first occurrence of `what` with `replacement`.
     pub(crate) fn mutant(source: &str, genre: Genre, what: &str, replacement: &str) -> Mutant {
         let start = source.find(what).expect("the text is there");
-        let place = |byte: usize| {
+        let position = |byte: usize| {
             let before = &source[..byte];
             let line = before.rfind('\n').map_or(0, |newline| newline + 1);
             Place { line: before.matches('\n').count() + 1, column: before[line..].chars().count() + 1 }
@@ -108,7 +108,7 @@ pub(crate) mod tests {
             file: "src/lib.rs".to_owned(),
             genre,
             replacement: replacement.to_owned(),
-            span: Span { start: place(start), end: place(start + what.len()) },
+            span: Span { start: position(start), end: position(start + what.len()) },
             function: None,
         }
     }

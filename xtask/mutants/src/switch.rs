@@ -168,8 +168,8 @@ impl Found {
                 Some((whole.clone(), Shape::Expression, without(whole, operator, &mutant.replacement)))
             }
             Genre::MatchArm => {
-                let (place, shape, _) = self.arms.get(&range.start)?;
-                Some((place.clone(), *shape, String::new()))
+                let (position, shape, _) = self.arms.get(&range.start)?;
+                Some((position.clone(), *shape, String::new()))
             }
             Genre::MatchArmGuard => match self.guards.get(&range.start)? {
                 (_, Shape::LetGuard) => None,
@@ -213,14 +213,14 @@ impl<'ast> Visit<'ast> for Found {
     fn visit_expr_match(&mut self, whole: &'ast ExprMatch) {
         for arm in &whole.arms {
             let pattern = arm.pat.span().byte_range();
-            let (place, shape) = match &arm.guard {
+            let (position, shape) = match &arm.guard {
                 Some((_, guard)) => (guard.span().byte_range(), if has_let(guard) { Shape::LetGuard } else { Shape::Guard }),
                 None => (pattern.end..pattern.end, Shape::Pattern),
             };
             if arm.guard.is_some() {
-                self.guards.insert(place.start, (place.clone(), shape));
+                self.guards.insert(position.start, (position.clone(), shape));
             }
-            self.arms.insert(arm.span().byte_range().start, (place, shape, whole.span().byte_range()));
+            self.arms.insert(arm.span().byte_range().start, (position, shape, whole.span().byte_range()));
         }
         visit::visit_expr_match(self, whole);
     }

@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::Failure;
 
 /// Time without output, and multiple of the usual duration, after which a test counts as hanging.
-const PATIENCE: (Duration, u32) = (Duration::from_secs(20), 5);
+const TIMEOUT: (Duration, u32) = (Duration::from_secs(20), 5);
 
 /// A test binary.
 pub(crate) struct Suite {
@@ -38,7 +38,7 @@ pub(crate) struct Suite {
 /// A test, and the mutants that it reaches.
 pub(crate) struct Test {
     name: String,
-    took: Duration,
+    elapsed: Duration,
     reached: HashSet<usize>,
 }
 
@@ -64,9 +64,9 @@ impl Suite {
     /// The reason why the tests could not run.
     pub(crate) fn survey(&self, filters: &[&str], folder: &Path) -> Result<Vec<Test>, Failure> {
         _ = fs::remove_dir_all(folder);
-        fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        fs::create_dir_all(folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
         let listed = Command::new(&self.program).arg("--list").args(filters).current_dir(&self.home).output();
-        let listed = listed.map_err(|why| format!("cannot start {}: {why}", self.program.display()))?.stdout;
+        let listed = listed.map_err(|reason| format!("cannot start {}: {reason}", self.program.display()))?.stdout;
         let names: Vec<_> =
             String::from_utf8_lossy(&listed).lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect();
         let surveyed = at_once(self.jobs, &names, |number, name| self.test(name, &folder.join(number.to_string())));
@@ -75,11 +75,11 @@ impl Suite {
 
     fn test(&self, name: &str, reached: &Path) -> Result<Option<Test>, Failure> {
         for _ in 0..2 {
-            let began = Instant::now();
-            if self.run(&[name], reached.as_os_str(), PATIENCE.0 * PATIENCE.1)? == Verdict::Passes {
+            let started = Instant::now();
+            if self.run(&[name], reached.as_os_str(), TIMEOUT.0 * TIMEOUT.1)? == Verdict::Passes {
                 let numbers = fs::read_to_string(reached).unwrap_or_default();
                 let reached = numbers.lines().filter_map(|number| number.parse().ok()).collect();
-                return Ok(Some(Test { name: name.to_owned(), took: began.elapsed(), reached }));
+                return Ok(Some(Test { name: name.to_owned(), elapsed: started.elapsed(), reached }));
             }
         }
         eprintln!("left out, for it does not pass without a mutant: {name}");
@@ -93,7 +93,7 @@ impl Suite {
     ///
     /// The reason why the tests could not run.
     pub(crate) fn ask(&self, tests: &[Test], mutants: &[usize], say: impl Fn(usize) + Sync) -> Result<Vec<(usize, Verdict)>, Failure> {
-        let asked = at_once(self.jobs, mutants, |_, &mutant| {
+        let request = at_once(self.jobs, mutants, |_, &mutant| {
             let reaching: Vec<_> = tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
             let verdict = self.verdict(&reaching, mutant)?;
             if matches!(verdict, Verdict::Passes | Verdict::Unreached) {
@@ -101,20 +101,20 @@ impl Suite {
             }
             Ok((mutant, verdict))
         });
-        asked.into_iter().collect()
+        request.into_iter().collect()
     }
 
     fn verdict(&self, reaching: &[&Test], mutant: usize) -> Result<Verdict, Failure> {
-        let Some(longest) = reaching.iter().map(|test| test.took).max() else { return Ok(Verdict::Unreached) };
-        let patience = PATIENCE.0 + longest * PATIENCE.1;
+        let Some(max_len) = reaching.iter().map(|test| test.elapsed).max() else { return Ok(Verdict::Unreached) };
+        let timeout = TIMEOUT.0 + max_len * TIMEOUT.1;
         let on = mutant.to_string();
         let mut names: Vec<_> = reaching.iter().map(|test| test.name.as_str()).collect();
         while !names.is_empty() {
-            let name = match self.run(&names, on.as_ref(), patience)? {
+            let name = match self.run(&names, on.as_ref(), timeout)? {
                 Verdict::Fails(name) => name,
                 other => return Ok(other),
             };
-            if name.is_empty() || self.run(&[&name], on.as_ref(), patience)? != Verdict::Passes {
+            if name.is_empty() || self.run(&[&name], on.as_ref(), timeout)? != Verdict::Passes {
                 return Ok(Verdict::Fails(name));
             }
             names.retain(|other| *other != name);
@@ -123,30 +123,30 @@ impl Suite {
     }
 
     /// Runs these tests up to the first failure.
-    fn run(&self, names: &[&str], switch: &OsStr, patience: Duration) -> Result<Verdict, Failure> {
+    fn run(&self, names: &[&str], switch: &OsStr, timeout: Duration) -> Result<Verdict, Failure> {
         let mut command = Command::new(&self.program);
         command.args(["--exact", "--test-threads", &self.threads.to_string()]).args(names);
         command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("TOLLHOUSE_MUTANT", switch);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-        let mut child = command.spawn().map_err(|why| format!("cannot start {}: {why}", self.program.display()))?;
-        let heard = heard(&mut child, patience);
+        let mut child = command.spawn().map_err(|reason| format!("cannot start {}: {reason}", self.program.display()))?;
+        let received = run_output(&mut child, timeout);
         // Processes that a test started must end with it.
         _ = i32::try_from(child.id()).ok().and_then(Pid::from_raw).map(|group| kill_process_group(group, Signal::KILL));
-        let status = child.wait().map_err(|why| why.to_string())?;
-        Ok(match heard {
+        let status = child.wait().map_err(|reason| reason.to_string())?;
+        Ok(match received {
             Verdict::Passes if !status.success() => Verdict::Fails(String::new()),
-            heard => heard,
+            received => received,
         })
     }
 }
 
 /// Reads the output up to the first failure.
-fn heard(child: &mut Child, patience: Duration) -> Verdict {
+fn run_output(child: &mut Child, timeout: Duration) -> Verdict {
     let Some(stdout) = child.stdout.take() else { return Verdict::Passes };
-    let (say, said) = mpsc::channel();
+    let (say, message) = mpsc::channel();
     thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
     loop {
-        match said.recv_timeout(patience) {
+        match message.recv_timeout(timeout) {
             Ok(line) => {
                 if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
                     return Verdict::Fails(name.to_owned());

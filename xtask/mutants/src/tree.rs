@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use crate::{
     Failure,
+    areas::MutationArea,
     mutant::{Genre, Mutant},
-    rooms::Room,
     switch::{self, Part},
 };
 
@@ -58,11 +58,11 @@ impl Built {
 pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
     _ = fs::remove_dir_all(copy);
     let listed = Command::new("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root).output();
-    let listed = listed.map_err(|why| format!("cannot start git: {why}"))?.stdout;
+    let listed = listed.map_err(|reason| format!("cannot start git: {reason}"))?.stdout;
     for path in String::from_utf8_lossy(&listed).split_terminator('\0').filter(|path| root.join(path).is_file()) {
         let to = copy.join(path);
         let made = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(root.join(path), &to));
-        made.map_err(|why| format!("cannot write {}: {why}", to.display()))?;
+        made.map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ pub(crate) fn copy(root: &Path, copy: &Path) -> Result<(), Failure> {
 /// # Errors
 ///
 /// A compiler error that no mutant causes.
-pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Built, Failure> {
+pub(crate) fn build(room: &MutationArea, copy: &Path, target: &Path, mutants: &[Mutant]) -> Result<Built, Failure> {
     let mut files: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for (number, mutant) in mutants.iter().enumerate() {
         files.entry(&mutant.file).or_default().insert(number);
@@ -86,7 +86,7 @@ pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant])
         write(&copy.join(room.crate_root), &format!("{root}{}", switch::MODULE))?;
         for (&file, numbers) in &files {
             let there: Vec<_> = numbers.iter().map(|&number| (number, &mutants[number])).collect();
-            let switched = switch::switched(&sources[file], &there).map_err(|why| format!("cannot parse {file}: {why}"))?;
+            let switched = switch::switched(&sources[file], &there).map_err(|reason| format!("cannot parse {file}: {reason}"))?;
             alone.extend(switched.alone);
             unviable.extend(switched.unviable);
             let module = if file == room.crate_root { switch::MODULE } else { "" };
@@ -104,14 +104,14 @@ pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant])
             }
             Err(messages) => messages,
         };
-        let mut left = 0;
+        let mut remaining = 0;
         for message in &messages {
             for (number, part) in to_blame(message, &parts) {
                 let mutant = &mutants[number];
                 if !files.get_mut(mutant.file.as_str()).is_some_and(|numbers| numbers.remove(&number)) {
                     continue;
                 }
-                left += 1;
+                remaining += 1;
                 let is_of_types = part == Blamed::Own && message.code.as_ref().is_some_and(|code| TYPES.contains(&code.code.as_str()));
                 let is_unviable = is_of_types && !(mutant.genre == Genre::FnValue && mutant.is_of_hidden_type());
                 if is_unviable {
@@ -121,10 +121,10 @@ pub(crate) fn build(room: &Room, copy: &Path, target: &Path, mutants: &[Mutant])
                 };
             }
         }
-        if left == 0 {
+        if remaining == 0 {
             return Err(messages.into_iter().map(|message| message.rendered).collect());
         }
-        eprintln!("{left} mutants do not compile, and are left out");
+        eprintln!("{remaining} mutants do not compile, and are left out");
     }
 }
 
@@ -156,22 +156,22 @@ fn to_blame(message: &Message, parts: &HashMap<&str, Vec<Part>>) -> Vec<(usize, 
 }
 
 /// Compiles the tests of the room. Returns their paths, or the compiler's messages.
-fn compile(room: &Room, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
+fn compile(room: &MutationArea, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
     let mut cargo = Command::new("cargo");
     // HTTP tests are in the host's package, tests of the pool in its own.
     let packages = if room.outside.0 == "it" { vec![room.package, "tollhouse"] } else { vec![room.package] };
     cargo.args(["test", "--no-run", "--message-format", "json", "--lib", "--test", room.outside.0]);
     cargo.args(packages.iter().flat_map(|name| ["--package", name]));
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", target).env_remove("CARGO_BUILD_TARGET").stderr(Stdio::inherit());
-    let done = cargo.output().map_err(|why| format!("cannot start cargo: {why}"))?;
+    let done = cargo.output().map_err(|reason| format!("cannot start cargo: {reason}"))?;
     let lines = String::from_utf8_lossy(&done.stdout);
-    let said: Vec<Line> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let listed: Vec<Line> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if !done.status.success() {
-        let errors: Vec<_> = said.into_iter().filter_map(|line| line.message).filter(|message| message.level == "error").collect();
+        let errors: Vec<_> = listed.into_iter().filter_map(|line| line.message).filter(|message| message.level == "error").collect();
         return if errors.is_empty() { Err(format!("cargo failed: {}", done.status)) } else { Ok(Err(errors)) };
     }
     let program = |kind: &str, name: &str| {
-        let mut built = said
+        let mut built = listed
             .iter()
             .filter(|line| line.target.as_ref().is_some_and(|target| target.name == name && target.kind.iter().any(|one| one == kind)));
         built.find_map(|line| line.executable.clone()).ok_or_else(|| format!("cargo built no tests of the kind `{kind}`"))
@@ -180,7 +180,7 @@ fn compile(room: &Room, copy: &Path, target: &Path) -> Result<Result<(PathBuf, P
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
-    fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))
+    fs::read_to_string(file).map_err(|reason| format!("cannot read {}: {reason}", file.display()))
 }
 
 /// Keeps a file unchanged if it has this text, because cargo compares modification times.
@@ -188,7 +188,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if fs::read_to_string(file).is_ok_and(|there| there == text) {
         return Ok(());
     }
-    fs::write(file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))
+    fs::write(file, text).map_err(|reason| format!("cannot write {}: {reason}", file.display()))
 }
 
 /// A line of cargo's output: an artifact or a message.

@@ -17,12 +17,12 @@ use std::{
 };
 
 use super::{deb, release::Release, root::Root};
-use crate::{Failure, args::Args, clients, place, shell};
+use crate::{Failure, args::Args, clients, paths, shell};
 
 /// The line that a host prints when it is ready starts with this.
 const READY: &str = "listening on ";
 /// Maximum time for a host to start, and to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The data folder.
 const DATA: &str = "/var/lib/tollhouse";
 /// A paid tool among the built-in tools.
@@ -46,31 +46,32 @@ pub(crate) fn run(release: &Release, tree: &Path, args: &Args) -> Result<(), Fai
 
 /// Checks that a second run of the packer gives the same bytes.
 fn reproducible(release: &Release, tree: &Path) -> Result<(), Failure> {
-    let sum = |file: &Path| shell::output(Command::new("sha256sum").arg(file)).and_then(|told| Some(told.split(' ').next()?.to_owned()));
+    let sum =
+        |file: &Path| shell::output(Command::new("sha256sum").arg(file)).and_then(|reported| Some(reported.split(' ').next()?.to_owned()));
     let before = sum(&package(release, &release.version));
     let again = deb::pack(release, tree, &release.version)?;
     holds(before.is_some() && before == sum(&again), "the package is another one when it is packed again")?;
-    said("packed again it is the same");
+    print_step("packed again it is the same");
     Ok(())
 }
 
 /// Verifies the unit with systemd.
 fn unit(tree: &Path) -> Result<(), Failure> {
     if shell::find("systemd-analyze").is_none() {
-        said("no systemd-analyze: the unit is not verified");
+        print_step("no systemd-analyze: the unit is not verified");
         return Ok(());
     }
     // systemd checks that the program of the unit exists. Point it to the one in the tree, not to
     // that of this machine.
-    let text = place::read(&tree.join("usr/lib/systemd/system/tollhouse.service"))?;
+    let text = paths::read(&tree.join("usr/lib/systemd/system/tollhouse.service"))?;
     let at_hand = text.replace("ExecStart=/usr/bin/", &format!("ExecStart={}/usr/bin/", tree.display()));
     let unit = tree.with_file_name("tollhouse.service");
-    fs::write(&unit, at_hand).map_err(|why| why.to_string())?;
+    fs::write(&unit, at_hand).map_err(|reason| reason.to_string())?;
     let done = Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&unit).output();
-    let done = done.map_err(|why| why.to_string())?;
+    let done = done.map_err(|reason| reason.to_string())?;
     let complained = String::from_utf8_lossy(&done.stderr).lines().filter(|line| line.contains("tollhouse")).collect::<Vec<_>>().join("\n");
     holds(done.status.success() && complained.is_empty(), &format!("systemd-analyze complains of the unit: {complained}"))?;
-    said("systemd-analyze says nothing against the unit");
+    print_step("systemd-analyze says nothing against the unit");
     Ok(())
 }
 
@@ -78,19 +79,19 @@ fn unit(tree: &Path) -> Result<(), Failure> {
 /// is unpacked.
 fn tarball(release: &Release, payers: &Path) -> Result<(), Failure> {
     shell::run(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&release.folder))?;
-    let folder = Gone::new(release, "untarred")?;
+    let folder = TempFolder::new(release, "untarred")?;
     shell::run(Command::new("tar").arg("-xf").arg(release.tarball()).arg("-C").arg(&folder.0))?;
     runs_and_is_paid(&folder.0.join(release.name()), payers)?;
-    said("the tarball is as its checksum says; unpacked, started and paid");
+    print_step("the tarball is as its checksum says; unpacked, started and paid");
     Ok(())
 }
 
 /// Checks the files of the package without root, after unpacking them.
 fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
-    let folder = Gone::new(release, "unpacked")?;
+    let folder = TempFolder::new(release, "unpacked")?;
     shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder.0))?;
     runs_and_is_paid(&folder.0, payers)?;
-    said("unpacked, started and paid");
+    print_step("unpacked, started and paid");
     Ok(())
 }
 
@@ -112,10 +113,10 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
     let root = Root::unpack(&release.folder)?;
     let (older, newer) = (older(release, tree, from)?, package(release, &release.version));
     for file in [&older, &newer] {
-        fs::copy(file, root.at("/tmp").join(file.file_name().unwrap_or_default())).map_err(|why| why.to_string())?;
+        fs::copy(file, root.at("/tmp").join(file.file_name().unwrap_or_default())).map_err(|reason| reason.to_string())?;
     }
     if from.is_none() {
-        fs::remove_file(&older).map_err(|why| why.to_string())?;
+        fs::remove_file(&older).map_err(|reason| reason.to_string())?;
     }
     let in_root = |file: &Path| format!("/tmp/{}", file.file_name().unwrap_or_default().display());
     // There is nobody to answer dpkg's question about changed settings.
@@ -137,43 +138,44 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
         }
         None => (before(&root)?, PAID_BEFORE),
     };
-    said(&format!(
+    print_step(&format!(
         "installed {was}, on {} that sold something",
         if from.is_some() { "data of its own" } else { "data of the release before" }
     ));
 
     let settings = root.at("/etc/tollhouse/tollhouse.toml");
-    let changed = format!("{}\ncontact = \"operator@example.com\"\n", place::read(&settings)?);
-    fs::write(&settings, &changed).map_err(|why| why.to_string())?;
+    let changed = format!("{}\ncontact = \"operator@example.com\"\n", paths::read(&settings)?);
+    fs::write(&settings, &changed).map_err(|reason| reason.to_string())?;
     install(&newer)?;
     let is = version()?;
     holds(is == release.version, &format!("it is of version {is} after the upgrade"))?;
-    holds(place::read(&settings)? == changed, "the upgrade has changed settings of the operator")?;
-    let check =
-        as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"]).output().map_err(|why| why.to_string())?;
+    holds(paths::read(&settings)? == changed, "the upgrade has changed settings of the operator")?;
+    let check = as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"])
+        .output()
+        .map_err(|reason| reason.to_string())?;
     holds(check.status.success(), &format!("its settings are wrong: {}", String::from_utf8_lossy(&check.stderr)))?;
     let host = Host::start(service(&root)?)?;
-    let told = host.receipt(&receipt)?;
-    holds(told.contains(&receipt), "the receipt from before the upgrade is gone")?;
+    let reported = host.receipt(&receipt)?;
+    holds(reported.contains(&receipt), "the receipt from before the upgrade is gone")?;
     host.pay(payers, tool)?;
     holds(fs::metadata(data.join("admin-token")).is_ok_and(|about| about.uid() == owner), "the host does not run as its user")?;
     mode(&data.join("admin-token"), 0o600)?;
     host.end()?;
-    let proved = as_service(&root, &["store", "check", "--data", DATA]).output().map_err(|why| why.to_string())?;
+    let proved = as_service(&root, &["store", "check", "--data", DATA]).output().map_err(|reason| reason.to_string())?;
     holds(proved.status.success(), &format!("the store is not whole after the upgrade: {}", String::from_utf8_lossy(&proved.stdout)))?;
-    said(&format!("upgraded from {was} to {is}, with its data and settings kept; started as its unit says, and paid"));
+    print_step(&format!("upgraded from {was} to {is}, with its data and settings kept; started as its unit says, and paid"));
 
     root.run(&["dpkg", "--remove", "tollhouse"])?;
     holds(!root.at("/usr/bin/tollhouse").exists(), "the host is there once it is removed")?;
     holds(data.join("store").is_dir() && data.join("master-key").is_file(), "the data went with the package")?;
     holds(settings.is_file(), "the settings went with the package")?;
-    said("removed, with its data and settings kept");
+    print_step("removed, with its data and settings kept");
 
     install(&newer)?;
     let host = Host::start(service(&root)?)?;
-    holds(host.receipt(&receipt)? == told, "the receipt is another one once the package is installed again")?;
+    holds(host.receipt(&receipt)? == reported, "the receipt is another one once the package is installed again")?;
     host.end()?;
-    fs::write(root.at("/etc/tollhouse/environment"), "").map_err(|why| why.to_string())?;
+    fs::write(root.at("/etc/tollhouse/environment"), "").map_err(|reason| reason.to_string())?;
     // Purging must not remove what an operator put in the place of the folder.
     root.run(&["sh", "-c", "mv /var/lib/tollhouse /srv/tollhouse && ln -s /srv/tollhouse /var/lib/tollhouse"])?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
@@ -182,7 +184,7 @@ fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path)
     install(&newer)?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
     holds(!data.exists() && !root.at("/etc/tollhouse").exists(), "something stays once the package is purged")?;
-    said("purged: its data, and nothing that a link led to");
+    print_step("purged: its data, and nothing that a link led to");
     Ok(())
 }
 
@@ -199,15 +201,15 @@ fn older(release: &Release, tree: &Path, from: Option<&Path>) -> Result<PathBuf,
 /// Replaces the data of the installed host with data of the previous release. Returns the id of a
 /// receipt in them.
 fn before(root: &Root) -> Result<String, Failure> {
-    let kept = place::root().join("fixtures/data");
-    let mut releases: Vec<_> = fs::read_dir(&kept).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let stored = paths::root().join("fixtures/data");
+    let mut releases: Vec<_> = fs::read_dir(&stored).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     releases.sort();
-    let newest = releases.pop().ok_or_else(|| format!("{} has no data of a release", kept.display()))?;
+    let newest = releases.pop().ok_or_else(|| format!("{} has no data of a release", stored.display()))?;
     let unpacked = root.at("/tmp/before");
-    fs::create_dir(&unpacked).map_err(|why| why.to_string())?;
+    fs::create_dir(&unpacked).map_err(|reason| reason.to_string())?;
     shell::run(Command::new("tar").arg("-xf").arg(&newest).arg("-C").arg(&unpacked))?;
-    let told = place::read(&unpacked.join("kept.json"))?;
-    let receipt = told.split("\"receipts\":[\"").nth(1).and_then(|rest| rest.split('"').next()).filter(|id| id.starts_with("rcpt_"));
+    let reported = paths::read(&unpacked.join("kept.json"))?;
+    let receipt = reported.split("\"receipts\":[\"").nth(1).and_then(|rest| rest.split('"').next()).filter(|id| id.starts_with("rcpt_"));
     let receipt = receipt.ok_or_else(|| format!("{} tells no receipt", newest.display()))?;
     root.run(&[
         "sh",
@@ -223,13 +225,13 @@ fn package(release: &Release, version: &str) -> PathBuf {
 
 /// Returns the user id of the package's user.
 fn user(root: &Root) -> Result<u32, Failure> {
-    let told = root.run(&["id", "-u", "tollhouse"])?;
-    told.trim().parse().map_err(|_| format!("`{}` is no number of a user", told.trim()))
+    let reported = root.run(&["id", "-u", "tollhouse"])?;
+    reported.trim().parse().map_err(|_| format!("`{}` is no number of a user", reported.trim()))
 }
 
 /// Returns the command that starts the host as the installed unit does, but on a free port.
 fn service(root: &Root) -> Result<Command, Failure> {
-    let unit = place::read(&root.at("/usr/lib/systemd/system/tollhouse.service"))?;
+    let unit = paths::read(&root.at("/usr/lib/systemd/system/tollhouse.service"))?;
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).ok_or_else(|| format!("no `{key}` in the unit"));
     let (start, user) = (value("ExecStart=")?, value("User=")?);
     holds(user == "tollhouse" && start.starts_with("/usr/bin/tollhouse "), "the unit starts something else")?;
@@ -256,16 +258,16 @@ fn as_service(root: &Root, words: &[&str]) -> Command {
     root.within(&all)
 }
 
-fn mode(path: &Path, wanted: u32) -> Result<(), Failure> {
-    let is = fs::metadata(path).map_err(|why| format!("{}: {why}", path.display()))?.permissions().mode() & 0o7777;
-    holds(is == wanted, &format!("{} has mode {is:o}, not {wanted:o}", path.display()))
+fn mode(path: &Path, requested: u32) -> Result<(), Failure> {
+    let is = fs::metadata(path).map_err(|reason| format!("{}: {reason}", path.display()))?.permissions().mode() & 0o7777;
+    holds(is == requested, &format!("{} has mode {is:o}, not {requested:o}", path.display()))
 }
 
 fn holds(is_so: bool, otherwise: &str) -> Result<(), Failure> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-fn said(what: &str) {
+fn print_step(what: &str) {
     println!("  {what}");
 }
 
@@ -278,12 +280,12 @@ struct Host {
 impl Host {
     fn start(mut command: Command) -> Result<Self, Failure> {
         let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().map_err(|why| why.to_string())?;
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().map_err(|reason| reason.to_string())?;
         let stdout = child.stdout.take();
         let mut host = Self { child, url: String::new() };
         let mut line = String::new();
         if let Some(stdout) = stdout {
-            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
+            BufReader::new(stdout).read_line(&mut line).map_err(|reason| reason.to_string())?;
         }
         let url = line.trim().strip_prefix(READY).ok_or_else(|| format!("the host did not start: {line}"))?;
         host.url = url.to_owned();
@@ -294,13 +296,13 @@ impl Host {
     fn pay(&self, payers: &Path, tool: &str) -> Result<String, Failure> {
         let mut pay = Command::new("node");
         pay.arg(payers.join("pay.mjs")).arg(format!("{}{tool}", self.url)).arg("{\"hello\":\"world\"}").env("NO_PROXY", "127.0.0.1");
-        let done = pay.output().map_err(|why| format!("cannot start `node`: {why}"))?;
-        let said = String::from_utf8_lossy(&done.stdout);
-        let receipt = said.split_once("\"receiptId\":\"rcpt_").and_then(|(_, rest)| rest.split('"').next());
-        let paid = said.contains("\"status\":200") && said.contains("\"success\":true");
+        let done = pay.output().map_err(|reason| format!("cannot start `node`: {reason}"))?;
+        let text = String::from_utf8_lossy(&done.stdout);
+        let receipt = text.split_once("\"receiptId\":\"rcpt_").and_then(|(_, rest)| rest.split('"').next());
+        let paid = text.contains("\"status\":200") && text.contains("\"success\":true");
         match receipt.filter(|_| paid) {
             Some(receipt) => Ok(format!("rcpt_{receipt}")),
-            None => Err(format!("the call was not paid: {said}{}", String::from_utf8_lossy(&done.stderr))),
+            None => Err(format!("the call was not paid: {text}{}", String::from_utf8_lossy(&done.stderr))),
         }
     }
 
@@ -312,9 +314,9 @@ impl Host {
     /// Ends the host as systemd does, and waits for it.
     fn end(mut self) -> Result<(), Failure> {
         shell::run(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().map_err(|why| why.to_string())? {
+        let started = Instant::now();
+        while started.elapsed() < TIMEOUT {
+            if let Some(status) = self.child.try_wait().map_err(|reason| reason.to_string())? {
                 return holds(status.success(), &format!("the host ended with {status}"));
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -330,17 +332,17 @@ impl Drop for Host {
 }
 
 /// A folder that is removed when this is dropped.
-struct Gone(PathBuf);
+struct TempFolder(PathBuf);
 
-impl Gone {
+impl TempFolder {
     fn new(release: &Release, name: &str) -> Result<Self, Failure> {
         let folder = release.folder.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
         Ok(Self(folder))
     }
 }
 
-impl Drop for Gone {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.0).ok();
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Failure, engine::Engine, place, shell};
+use crate::{Failure, engine::Engine, paths, shell};
 
 /// A crate from a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Crate {
     pub(crate) name: String,
     pub(crate) version: String,
     /// The SPDX expression in its manifest.
-    pub(crate) licence: String,
+    pub(crate) license: String,
     /// Hex checksum of its archive, from `Cargo.lock`.
     pub(crate) sha256: Option<String>,
     /// Its source folder, if it is unpacked.
@@ -33,16 +33,16 @@ pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
     for (package, features) in [("tollhouse", &[][..]), ("tollhouse-worker", if engine == Engine::QuickJs { &quickjs[..] } else { &[] })] {
         let mut cargo =
             shell::cargo(&["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}|{l}", "--package", package]);
-        let told = shell::output(cargo.args(features)).ok_or_else(|| format!("`cargo tree --package {package}` failed"))?;
-        found.extend(told.lines().filter_map(read));
+        let reported = shell::output(cargo.args(features)).ok_or_else(|| format!("`cargo tree --package {package}` failed"))?;
+        found.extend(reported.lines().filter_map(read));
     }
-    let lock = place::read(&place::root().join("Cargo.lock"))?;
+    let lock = paths::read(&paths::root().join("Cargo.lock"))?;
     let sums = checksums(&lock);
     let sources = sources();
-    let crates = found.into_iter().map(|((name, version), licence)| {
+    let crates = found.into_iter().map(|((name, version), license)| {
         let sha256 = sums.get(&(name.clone(), version.clone())).cloned();
         let source = sources.iter().map(|registry| registry.join(format!("{name}-{version}"))).find(|source| source.is_dir());
-        Crate { name, version, licence, sha256, source }
+        Crate { name, version, license, sha256, source }
     });
     // Crates of the workspace are the release itself.
     Ok(crates.filter(|one| one.sha256.is_some()).collect())
@@ -50,10 +50,10 @@ pub(crate) fn linked(engine: Engine) -> Result<Vec<Crate>, Failure> {
 
 /// Parses a line such as `name v1.2.3 (proc-macro)|MIT (*)`.
 fn read(line: &str) -> Option<((String, String), String)> {
-    let (package, licence) = line.split_once('|')?;
+    let (package, license) = line.split_once('|')?;
     let mut words = package.split_ascii_whitespace();
     let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
-    Some(((name.to_owned(), version.to_owned()), licence.trim_end_matches(" (*)").trim().replace('/', " OR ")))
+    Some(((name.to_owned(), version.to_owned()), license.trim_end_matches(" (*)").trim().replace('/', " OR ")))
 }
 
 /// Returns the checksums in a `Cargo.lock`, by name and version.
@@ -68,7 +68,7 @@ fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
 
 /// Returns the folders with unpacked crates of registries.
 fn sources() -> Vec<PathBuf> {
-    let folder = place::cargo_home().join("registry/src");
+    let folder = paths::cargo_home().join("registry/src");
     let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: Vec<_> = listed.filter(|path: &PathBuf| Path::is_dir(path)).collect();
     found.sort();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::release::Release;
-use crate::{Failure, place, shell};
+use crate::{Failure, paths, shell};
 
 /// The scripts that dpkg runs at installation and removal.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
@@ -21,18 +21,18 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 pub(crate) fn pack(release: &Release, tree: &Path, version: &str) -> Result<PathBuf, Failure> {
     let staged = release.folder.join("deb");
     if staged.exists() {
-        fs::remove_dir_all(&staged).map_err(|why| format!("cannot remove {}: {why}", staged.display()))?;
+        fs::remove_dir_all(&staged).map_err(|reason| format!("cannot remove {}: {reason}", staged.display()))?;
     }
     shell::run(Command::new("cp").arg("-a").arg(tree).arg(&staged))?;
     let control = staged.join("DEBIAN");
-    fs::create_dir(&control).map_err(|why| format!("cannot make {}: {why}", control.display()))?;
+    fs::create_dir(&control).map_err(|reason| format!("cannot make {}: {reason}", control.display()))?;
     let write = |name: &str, text: &str, mode: u32| {
         let file = control.join(name);
         let written = fs::write(&file, text).and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(mode)));
-        written.map_err(|why| format!("cannot write {}: {why}", file.display()))
+        written.map_err(|reason| format!("cannot write {}: {reason}", file.display()))
     };
     for name in SCRIPTS {
-        write(name, &place::read(&place::root().join("packaging/debian").join(name))?, 0o755)?;
+        write(name, &paths::read(&paths::root().join("packaging/debian").join(name))?, 0o755)?;
     }
     write("conffiles", "/etc/tollhouse/tollhouse.toml\n", 0o644)?;
     write("md5sums", &sums(&staged)?, 0o644)?;
@@ -61,14 +61,14 @@ fn about(release: &Release, tree: &Path, version: &str) -> Result<String, Failur
 fn needs(folder: &Path, tree: &Path) -> Result<String, Failure> {
     // The tool requires the layout of a source package.
     let around = folder.join("shlibs");
-    fs::create_dir_all(around.join("debian")).map_err(|why| why.to_string())?;
+    fs::create_dir_all(around.join("debian")).map_err(|reason| reason.to_string())?;
     fs::write(around.join("debian/control"), "Source: tollhouse\n\nPackage: tollhouse\nArchitecture: any\n")
-        .map_err(|why| why.to_string())?;
-    let mut asked = Command::new("dpkg-shlibdeps");
-    asked.arg("-O").args(["tollhouse", "tollhouse-worker"].map(|name| tree.join("usr/bin").join(name))).current_dir(&around);
-    let told = shell::output(&mut asked).ok_or("`dpkg-shlibdeps` failed: install `dpkg-dev`")?;
-    let depends = told.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
-    depends.map(str::to_owned).ok_or_else(|| format!("`dpkg-shlibdeps` tells no packages: {told}"))
+        .map_err(|reason| reason.to_string())?;
+    let mut request = Command::new("dpkg-shlibdeps");
+    request.arg("-O").args(["tollhouse", "tollhouse-worker"].map(|name| tree.join("usr/bin").join(name))).current_dir(&around);
+    let output = shell::output(&mut request).ok_or("`dpkg-shlibdeps` failed: install `dpkg-dev`")?;
+    let depends = output.lines().find_map(|line| line.strip_prefix("shlibs:Depends="));
+    depends.map(str::to_owned).ok_or_else(|| format!("`dpkg-shlibdeps` tells no packages: {output}"))
 }
 
 /// Returns the MD5 sums of all files except the configuration, for `dpkg --verify`.

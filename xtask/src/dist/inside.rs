@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use super::crates::Crate;
-use crate::{Failure, place};
+use crate::{Failure, paths};
 
 /// A third-party part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Inside {
+pub(crate) struct Embedded {
     pub(crate) name: String,
     pub(crate) version: String,
     /// The SPDX expression.
-    pub(crate) licence: String,
+    pub(crate) license: String,
     /// The package URL.
     pub(crate) purl: String,
     /// The CPE name in lists of known vulnerabilities, if it has one.
@@ -25,7 +25,7 @@ pub(crate) struct Inside {
 struct Vendored {
     of: &'static str,
     name: &'static str,
-    licence: &'static str,
+    license: &'static str,
     /// The package URL of the repository.
     purl: &'static str,
     cpe: &'static str,
@@ -38,7 +38,7 @@ const VENDORED: [Vendored; 3] = [
     Vendored {
         of: "v8",
         name: "V8",
-        licence: "BSD-3-Clause",
+        license: "BSD-3-Clause",
         purl: "pkg:github/v8/v8",
         cpe: "cpe:2.3:a:google:v8",
         file: "v8/include/v8-version.h",
@@ -47,7 +47,7 @@ const VENDORED: [Vendored; 3] = [
     Vendored {
         of: "v8",
         name: "ICU",
-        licence: "Unicode-3.0",
+        license: "Unicode-3.0",
         purl: "pkg:github/unicode-org/icu",
         cpe: "cpe:2.3:a:icu-project:international_components_for_unicode",
         file: "third_party/icu/source/common/unicode/uvernum.h",
@@ -56,7 +56,7 @@ const VENDORED: [Vendored; 3] = [
     Vendored {
         of: "v8x",
         name: "QuickJS-ng",
-        licence: "MIT",
+        license: "MIT",
         purl: "pkg:github/quickjs-ng/quickjs",
         cpe: "cpe:2.3:a:quickjs-ng:quickjs",
         file: "vendor/quickjs-ng/quickjs.h",
@@ -72,47 +72,47 @@ const EDITOR: &str = "src/web/assets/vendor/codemirror.LICENSES";
 /// # Errors
 ///
 /// Fails if a crate is not unpacked, or if the version of a part cannot be found in it.
-pub(crate) fn all(crates: &[Crate]) -> Result<Vec<Inside>, Failure> {
+pub(crate) fn all(crates: &[Crate]) -> Result<Vec<Embedded>, Failure> {
     let mut found = Vec::new();
-    for (place, one) in crates.iter().enumerate() {
+    for (position, one) in crates.iter().enumerate() {
         for vendored in VENDORED.iter().filter(|vendored| vendored.of == one.name) {
             let source = one.source.as_deref().ok_or_else(|| format!("{} {} is not unpacked: `cargo fetch`", one.name, one.version))?;
-            found.push(vendored.within(source, place)?);
+            found.push(vendored.within(source, position)?);
         }
     }
-    let editor = place::read(&place::root().join(EDITOR))?;
+    let editor = paths::read(&paths::root().join(EDITOR))?;
     found.extend(editor.lines().filter_map(of_the_editor));
     Ok(found)
 }
 
 impl Vendored {
-    fn within(&self, source: &Path, place: usize) -> Result<Inside, Failure> {
-        let text = place::read(&source.join(self.file))?;
+    fn within(&self, source: &Path, position: usize) -> Result<Embedded, Failure> {
+        let text = paths::read(&source.join(self.file))?;
         let value = |part: &&str| text.lines().find_map(|line| line.strip_prefix(part)).map(|value| value.trim().trim_matches('"'));
         let parts: Vec<_> = self.parts.iter().filter_map(value).collect();
         if parts.len() < self.parts.len() {
             return Err(format!("{} does not say of which version {} is", source.join(self.file).display(), self.name));
         }
         let version = parts.join(".");
-        Ok(Inside {
+        Ok(Embedded {
             name: self.name.to_owned(),
-            licence: self.licence.to_owned(),
+            license: self.license.to_owned(),
             purl: format!("{}@{version}", self.purl),
             cpe: Some(format!("{}:{version}:*:*:*:*:*:*:*", self.cpe)),
             version,
-            of: Some(place),
+            of: Some(position),
         })
     }
 }
 
 /// Parses a line such as `--- @codemirror/state 6.5.2 (MIT)`.
-fn of_the_editor(line: &str) -> Option<Inside> {
-    let (package, licence) = line.strip_prefix("--- ")?.split_once(" (")?;
+fn of_the_editor(line: &str) -> Option<Embedded> {
+    let (package, license) = line.strip_prefix("--- ")?.split_once(" (")?;
     let (name, version) = package.rsplit_once(' ')?;
-    Some(Inside {
+    Some(Embedded {
         name: name.to_owned(),
         version: version.to_owned(),
-        licence: licence.strip_suffix(')')?.to_owned(),
+        license: license.strip_suffix(')')?.to_owned(),
         purl: format!("pkg:npm/{}@{version}", name.replace('@', "%40")),
         cpe: None,
         of: None,
@@ -125,7 +125,7 @@ mod tests {
     use crate::{dist::crates, engine::Engine};
 
     #[test]
-    fn the_engine_its_tables_and_the_editor_are_told_with_their_versions() {
+    fn the_engine_its_tables_and_the_editor_are_reported_with_their_versions() {
         let of = |engine: Engine, name: &str| {
             let crates = crates::linked(engine).unwrap();
             let one = all(&crates).unwrap().into_iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name}"));
@@ -134,15 +134,15 @@ mod tests {
                 "{one:?}"
             );
             assert!(one.purl.ends_with(&format!("@{}", one.version)), "{one:?}");
-            one.of.map(|place| crates[place].name.clone())
+            one.of.map(|position| crates[position].name.clone())
         };
         assert_eq!(of(Engine::V8, "V8").as_deref(), Some("v8"));
         assert_eq!(of(Engine::V8, "ICU").as_deref(), Some("v8"));
         assert_eq!(of(Engine::QuickJs, "QuickJS-ng").as_deref(), Some("v8x"));
         assert_eq!(of(Engine::V8, "@codemirror/state"), None);
         // Each license text belongs to a listed part.
-        let told = all(&[]).unwrap().len();
-        let editor = place::read(&place::root().join(EDITOR)).unwrap();
-        assert_eq!(told, editor.lines().filter(|line| line.starts_with("--- ")).count());
+        let reported = all(&[]).unwrap().len();
+        let editor = paths::read(&paths::root().join(EDITOR)).unwrap();
+        assert_eq!(reported, editor.lines().filter(|line| line.starts_with("--- ")).count());
     }
 }

@@ -38,10 +38,10 @@ impl Root {
             let mut fetch = Command::new("mmdebstrap");
             fetch.args(["--variant=minbase", &format!("--include={INCLUDED}"), &suite]).arg(&fresh);
             shell::run_behind(&format!("fetching a clean Debian ({suite})"), &mut fetch)?;
-            fs::rename(&fresh, &archive).map_err(|why| why.to_string())?;
+            fs::rename(&fresh, &archive).map_err(|reason| reason.to_string())?;
         }
         let folder = kept_in.join(format!("root-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(|reason| format!("cannot make {}: {reason}", folder.display()))?;
         let root = Self { folder };
         shell::run(Command::new("tar").arg("-xpf").arg(&archive).arg("-C").arg(&root.folder))?;
         Ok(root)
@@ -72,7 +72,7 @@ impl Root {
     ///
     /// If it fails, the error is its output.
     pub(crate) fn run(&self, words: &[&str]) -> Result<String, Failure> {
-        let done = self.within(words).output().map_err(|why| format!("cannot start `unshare`: {why}"))?;
+        let done = self.within(words).output().map_err(|reason| format!("cannot start `unshare`: {reason}"))?;
         let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         if done.status.success() {
             Ok(out.into_owned())

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::{crates::Crate, inside::Inside, release::Release};
+use super::{crates::Crate, inside::Embedded, release::Release};
 
 /// Returns the document: all crates, and the parts that are within them or within the host.
-pub(crate) fn write(release: &Release, inside: &[Inside]) -> String {
+pub(crate) fn write(release: &Release, inside: &[Embedded]) -> String {
     let components: Vec<_> = release.crates.iter().map(component).chain(inside.iter().map(vendored)).collect();
     let own = inside.iter().filter(|one| one.of.is_none()).map(|one| one.purl.clone());
     let mut depends = vec![depends_on("tollhouse", release.crates.iter().map(purl).chain(own))];
-    for (place, one) in release.crates.iter().enumerate() {
-        let within: Vec<_> = inside.iter().filter(|inside| inside.of == Some(place)).map(|one| one.purl.clone()).collect();
+    for (position, one) in release.crates.iter().enumerate() {
+        let within: Vec<_> = inside.iter().filter(|inside| inside.of == Some(position)).map(|one| one.purl.clone()).collect();
         if !within.is_empty() {
             depends.push(depends_on(&purl(one), within.into_iter()));
         }
@@ -29,14 +29,14 @@ fn depends_on(of: &str, parts: impl Iterator<Item = String>) -> String {
     format!("    {{ \"ref\": {}, \"dependsOn\": [{}] }}", text(of), parts.join(", "))
 }
 
-fn vendored(one: &Inside) -> String {
+fn vendored(one: &Embedded) -> String {
     let purl = text(&one.purl);
     let cpe = one.cpe.as_ref().map(|cpe| format!(", \"cpe\": {}", text(cpe))).unwrap_or_default();
     format!(
         "    {{ \"type\": \"library\", \"bom-ref\": {purl}, \"name\": {}, \"version\": {}, \"purl\": {purl}{cpe}, \"licenses\": [{{ \"expression\": {} }}] }}",
         text(&one.name),
         text(&one.version),
-        text(&one.licence)
+        text(&one.license)
     )
 }
 
@@ -47,13 +47,13 @@ fn purl(one: &Crate) -> String {
 fn component(one: &Crate) -> String {
     let purl = text(&purl(one));
     let hash = one.sha256.as_ref().map(|sha256| format!(", \"hashes\": [{{ \"alg\": \"SHA-256\", \"content\": {} }}]", text(sha256)));
-    let licence = (!one.licence.is_empty()).then(|| format!(", \"licenses\": [{{ \"expression\": {} }}]", text(&one.licence)));
+    let license = (!one.license.is_empty()).then(|| format!(", \"licenses\": [{{ \"expression\": {} }}]", text(&one.license)));
     format!(
         "    {{ \"type\": \"library\", \"bom-ref\": {purl}, \"name\": {}, \"version\": {}, \"purl\": {purl}{}{} }}",
         text(&one.name),
         text(&one.version),
         hash.unwrap_or_default(),
-        licence.unwrap_or_default()
+        license.unwrap_or_default()
     )
 }
 
@@ -92,11 +92,11 @@ mod tests {
 
     #[test]
     fn what_is_inside_of_a_crate_hangs_on_it_and_what_is_in_the_host_on_that() {
-        let one = |name: &str| Crate { name: name.into(), version: "1.0.0".into(), licence: "MIT".into(), sha256: None, source: None };
-        let inside = |name: &str, cpe: Option<&str>, of| Inside {
+        let one = |name: &str| Crate { name: name.into(), version: "1.0.0".into(), license: "MIT".into(), sha256: None, source: None };
+        let inside = |name: &str, cpe: Option<&str>, of| Embedded {
             name: name.into(),
             version: "2.1".into(),
-            licence: "BSD-3-Clause".into(),
+            license: "BSD-3-Clause".into(),
             purl: format!("pkg:generic/{name}@2.1"),
             cpe: cpe.map(str::to_owned),
             of,
@@ -112,13 +112,13 @@ mod tests {
             folder: none(),
             quick: true,
         };
-        let told = write(&release, &[inside("engine", Some("cpe:2.3:a:x:engine"), Some(1)), inside("editor", None, None)]);
+        let reported = write(&release, &[inside("engine", Some("cpe:2.3:a:x:engine"), Some(1)), inside("editor", None, None)]);
         for line in [
             "    { \"type\": \"library\", \"bom-ref\": \"pkg:generic/engine@2.1\", \"name\": \"engine\", \"version\": \"2.1\", \"purl\": \"pkg:generic/engine@2.1\", \"cpe\": \"cpe:2.3:a:x:engine\", \"licenses\": [{ \"expression\": \"BSD-3-Clause\" }] },",
             "    { \"ref\": \"tollhouse\", \"dependsOn\": [\"pkg:cargo/a@1.0.0\", \"pkg:cargo/b@1.0.0\", \"pkg:generic/editor@2.1\"] },",
             "    { \"ref\": \"pkg:cargo/b@1.0.0\", \"dependsOn\": [\"pkg:generic/engine@2.1\"] }",
         ] {
-            assert!(told.lines().any(|told| told == line), "no {line} in {told}");
+            assert!(reported.lines().any(|reported| reported == line), "no {line} in {reported}");
         }
     }
 

@@ -7,8 +7,8 @@ use std::{
     process::Command,
 };
 
-use super::{inside, licences, release::Release, sbom};
-use crate::{Failure, place, shell};
+use super::{inside, licenses, release::Release, sbom};
+use crate::{Failure, paths, shell};
 
 /// The folder of the documents.
 pub(crate) const DOC: &str = "usr/share/doc/tollhouse";
@@ -28,9 +28,9 @@ const COMPLETIONS: [(&str, &str); 3] = [
 pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     let tree = release.folder.join("tree");
     if tree.exists() {
-        fs::remove_dir_all(&tree).map_err(|why| format!("cannot remove {}: {why}", tree.display()))?;
+        fs::remove_dir_all(&tree).map_err(|reason| format!("cannot remove {}: {reason}", tree.display()))?;
     }
-    let (root, packaging) = (place::root(), place::root().join("packaging"));
+    let (root, packaging) = (paths::root(), paths::root().join("packaging"));
     copy(&release.host, &tree.join("usr/bin/tollhouse"), 0o755)?;
     copy(&release.worker, &tree.join("usr/bin/tollhouse-worker"), 0o755)?;
     copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
@@ -43,11 +43,11 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     }
     copy(&packaging.join("Containerfile"), &tree.join(DOC).join("examples/Containerfile"), 0o644)?;
     copy(&root.join("LICENSE"), &tree.join(DOC).join("copyright"), 0o644)?;
-    write(&tree.join(DOC).join("changelog"), &place::read(&root.join("CHANGELOG.md"))?)?;
+    write(&tree.join(DOC).join("changelog"), &paths::read(&root.join("CHANGELOG.md"))?)?;
     gzip(&tree.join(DOC).join("changelog"))?;
     write(&tree.join(DOC).join("sbom.cdx.json"), &sbom::write(release, &inside::all(&release.crates)?))?;
-    write(&tree.join(DOC).join("licences.txt"), &licences::write(&release.crates)?)?;
-    gzip(&tree.join(DOC).join("licences.txt"))?;
+    write(&tree.join(DOC).join("licenses.txt"), &licenses::write(&release.crates)?)?;
+    gzip(&tree.join(DOC).join("licenses.txt"))?;
     by_the_host(&release.host, &tree)?;
     settle(&tree, release.epoch)?;
     Ok(tree)
@@ -62,7 +62,7 @@ fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
         }
     }
     let pages = tree.join("usr/share/man/man1");
-    fs::create_dir_all(&pages).map_err(|why| why.to_string())?;
+    fs::create_dir_all(&pages).map_err(|reason| reason.to_string())?;
     if !shell::succeeds(Command::new(host).arg("man").arg(&pages)) {
         match shell::output(Command::new(host).arg("man")) {
             Some(page) => write(&pages.join("tollhouse.1"), &page)?,
@@ -76,14 +76,14 @@ fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
 }
 
 fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
-    let failed = |why: std::io::Error| format!("cannot put {} at {}: {why}", from.display(), to.display());
+    let failed = |reason: std::io::Error| format!("cannot put {} at {}: {reason}", from.display(), to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     fs::copy(from, to).map_err(failed)?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(failed)
 }
 
 fn write(to: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |why: std::io::Error| format!("cannot write {}: {why}", to.display());
+    let failed = |reason: std::io::Error| format!("cannot write {}: {reason}", to.display());
     to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
     fs::write(to, text).map_err(failed)?;
     fs::set_permissions(to, fs::Permissions::from_mode(0o644)).map_err(failed)
@@ -96,7 +96,7 @@ fn gzip(file: &Path) -> Result<(), Failure> {
 
 /// Gives every folder the same mode, and everything the same time.
 fn settle(path: &Path, epoch: u64) -> Result<(), Failure> {
-    let failed = |why: std::io::Error| format!("cannot settle {}: {why}", path.display());
+    let failed = |reason: std::io::Error| format!("cannot settle {}: {reason}", path.display());
     let about = fs::symlink_metadata(path).map_err(failed)?;
     if about.is_dir() {
         for entry in fs::read_dir(path).map_err(failed)? {

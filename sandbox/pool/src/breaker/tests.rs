@@ -1,6 +1,6 @@
 use super::*;
 
-const RULES: BreakerRules = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+const RULES: BreakerRules = BreakerRules { stops: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
 
 fn caller(number: u8) -> Option<IpAddr> {
     Some([127, 0, 0, number].into())
@@ -19,7 +19,7 @@ fn fifth_stop_of_the_code_in_a_minute_holds_for_a_minute() {
     let fifth = second(start, 59);
     assert_eq!(breaker.closed_to(caller(1), &RULES, fifth), None);
     assert!(breaker.note_stop(Cause::Run, None, &RULES, fifth), "the host's own call has no input to blame");
-    assert_eq!([0, 59, 60].map(|at| breaker.held(second(fifth, at)).map(|left| left.as_secs())), [Some(60), Some(1), None]);
+    assert_eq!([0, 59, 60].map(|at| breaker.held(second(fifth, at)).map(|remaining| remaining.as_secs())), [Some(60), Some(1), None]);
     for number in [1, 2] {
         assert_eq!(breaker.closed_to(caller(number), &RULES, fifth), Some(Closed::Held(Duration::from_secs(60))));
         assert_eq!(breaker.closed_to(caller(number), &RULES, second(fifth, 60)), None);
@@ -35,22 +35,22 @@ fn stops_further_apart_than_the_window_never_hold() {
         assert!(!breaker.note_stop(Cause::Run, caller(1), &RULES, now) && breaker.closed_to(caller(1), &RULES, now).is_none());
     }
     let last = second(start, 19 * 15);
-    assert!(!breaker.is_forgotten(&RULES, second(last, 59)));
-    assert!(breaker.is_forgotten(&RULES, second(last, 60)));
+    assert!(!breaker.is_expired(&RULES, second(last, 59)));
+    assert!(breaker.is_expired(&RULES, second(last, 60)));
 }
 
 #[test]
 fn breaker_is_not_forgotten_while_it_holds() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
-    assert!(!breaker.is_forgotten(&RULES, second(start, 59)));
-    assert!(breaker.is_forgotten(&RULES, second(start, 60)));
+    assert!(!breaker.is_expired(&RULES, second(start, 59)));
+    assert!(breaker.is_expired(&RULES, second(start, 60)));
 }
 
 #[test]
 fn stops_of_each_kind_are_remembered_although_there_are_none_of_the_others() {
     let start = Instant::now();
-    let after = |breaker: &mut Breaker, rules: &BreakerRules, seconds| breaker.is_forgotten(rules, second(start, seconds));
+    let after = |breaker: &mut Breaker, rules: &BreakerRules, seconds| breaker.is_expired(rules, second(start, seconds));
     for (cause, caller) in [(Cause::Code, None), (Cause::Run, caller(1))] {
         let mut breaker = Breaker::default();
         breaker.note_stop(cause, caller, &RULES, start);
@@ -73,11 +73,11 @@ fn caller_whose_calls_are_stopped_is_slowed_and_nobody_else() {
     assert!(wait < Duration::from_secs(60) && breaker.closed_to(caller(1), &RULES, now + wait).is_none());
     assert_eq!(breaker.closed_to(caller(2), &RULES, now), None);
     assert_eq!(breaker.closed_to(None, &RULES, now), None);
-    assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.kills, "no more is kept than is needed");
+    assert_eq!(breaker.callers[&caller(1).unwrap()].0.len(), RULES.stops, "no more is kept than is needed");
 }
 
 #[test]
-fn runs_that_several_callers_see_stopped_hold_the_endpoint_for_these_until_somebody_is_answered() {
+fn stops_of_several_callers_hold_the_endpoint_for_them_until_an_answer() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     let stops = |breaker: &mut Breaker, numbers: &[u8], at| {
         numbers.iter().filter(|number| breaker.note_stop(Cause::Run, caller(**number), &RULES, second(start, at))).count()
@@ -98,7 +98,7 @@ fn runs_that_several_callers_see_stopped_hold_the_endpoint_for_these_until_someb
 }
 
 #[test]
-fn hold_of_code_is_for_all_and_ends_neither_by_an_answer_nor_by_runs_that_are_stopped() {
+fn a_hold_on_code_is_for_all_and_no_run_ends_it() {
     let (mut breaker, start) = (Breaker::default(), Instant::now());
     assert_eq!((0..5).filter(|_| breaker.note_stop(Cause::Code, None, &RULES, start)).count(), 1);
     assert_eq!((0..5).filter(|number| breaker.note_stop(Cause::Run, caller(*number), &RULES, second(start, 1))).count(), 1);
@@ -112,7 +112,7 @@ fn hold_of_code_is_for_all_and_ends_neither_by_an_answer_nor_by_runs_that_are_st
 }
 
 #[test]
-fn runs_that_several_callers_see_stopped_hold_the_endpoint_unless_somebody_is_answered() {
+fn stops_of_several_callers_hold_the_endpoint_unless_one_is_answered() {
     let stops = |breaker: &mut Breaker, callers: u8, now| (0..9).any(|n| breaker.note_stop(Cause::Run, caller(n % callers), &RULES, now));
     let start = Instant::now();
     assert!(!stops(&mut Breaker::default(), 2, start), "two may be one");

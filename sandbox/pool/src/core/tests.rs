@@ -1,12 +1,12 @@
-use tollhouse_protocol::{JailLayer, Refused};
+use tollhouse_protocol::{JailLayer, LayerRefusal};
 
 use super::*;
-use crate::{scheduler::Ask, status::RefusedLayer};
+use crate::{scheduler::AdmissionRequest, status::RefusedLayer};
 
 #[tokio::test]
-async fn calls_that_wait_for_the_host_are_told_from_those_that_compute() {
+async fn calls_that_wait_for_the_host_are_distinguished_from_those_that_compute() {
     let core = Core::new(PoolConfig { running: 2, ..PoolConfig::new("/bin/false") }).unwrap();
-    let ask = Ask { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
+    let ask = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 2 };
     let _computes = core.scheduler.acquire(ask).await.unwrap();
     let mut waits = core.scheduler.acquire(ask).await.unwrap();
     waits.park();
@@ -27,7 +27,7 @@ async fn what_a_pool_has_going_ends_with_it() {
 #[tokio::test]
 async fn layer_is_in_force_where_no_worker_was_refused_it() {
     let core = Core::new(PoolConfig::new("/bin/false")).unwrap();
-    let refused = |layer| Refused { layer, errno: 1 };
+    let refused = |layer| LayerRefusal { layer, errno: 1 };
     let all = JailReport { in_force: vec![JailLayer::Rlimits, JailLayer::Seccomp, JailLayer::Landlock], refused: vec![] };
     core.note_jail(Tier::Jit, &all);
     assert_eq!((core.status().jail, core.status().jail_refused), (all.in_force.clone(), vec![]));

@@ -7,14 +7,14 @@ use tokio::time::{Instant, sleep};
 use tollhouse_protocol::{Limits, OpFailure, OpValue, Outcome, Spent, ToWorker, Work, frame::FrameError};
 
 use super::{
-    end::{Cut, Ended},
-    ops::{Answered, Ops},
+    end::{ExchangeEnd, Interruption},
+    ops::{OpAnswer, Ops},
 };
 use crate::{
-    budget::{Budget, Seen},
-    flow::Account,
+    budget::{Budget, BudgetReport},
+    call_account::{Breach, CallLedger, Step},
+    flow::CallAccount,
     job::OpHost,
-    ledger::{Breach, Ledger, Step},
     process::Link,
     scheduler::Permit,
     watchdog::Meter,
@@ -27,7 +27,7 @@ const GATHERED_BYTES: usize = 64 << 10;
 /// How a call begins on a worker that has its code loaded.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "each call has one, and passes it on at once")]
-pub(crate) enum Begin {
+pub(crate) enum StartMessage {
     /// Send the call now. Its budget begins then.
     Now(ToWorker),
     /// The call was sent ahead at this time and its turn has come. Its budget is in force.
@@ -36,55 +36,55 @@ pub(crate) enum Begin {
 
 /// The work to run, its limits, and its account of bytes in transit.
 #[derive(Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct ExchangeParams<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) work: Work,
-    pub(crate) account: Account<'a>,
+    pub(crate) account: CallAccount<'a>,
 }
 
 /// Runs one call on a worker that has its code loaded, until it ends in any way.
 pub(crate) async fn drive(
     link: &Link,
     buffers: &mut Buffers,
-    Asked { limits, work, account }: Asked<'_>,
-    begin: Begin,
+    ExchangeParams { limits, work, account }: ExchangeParams<'_>,
+    begin: StartMessage,
     host: &dyn OpHost,
     permit: &mut Permit<'_>,
-) -> Ended {
+) -> ExchangeEnd {
     let sent_ahead = match &begin {
-        Begin::Now(_) => {
+        StartMessage::Now(_) => {
             link.meter.begin(Budget::of_call(limits));
             None
         }
-        Begin::SentAhead(since) => Some(*since),
+        StartMessage::SentAhead(since) => Some(*since),
     };
-    let mut ledger = Ledger::new(*limits, work);
-    let running = Running { meter: &link.meter, host };
+    let mut ledger = CallLedger::new(*limits, work);
+    let running = RunningCall { meter: &link.meter, host };
     let ops = Ops::new(host, limits, account);
     let done = exchange(link, buffers, begin, (host, ops), permit, &mut ledger).await;
     let mut seen = running.ended();
     // The call may have run before its turn.
     seen.wall = sent_ahead.map_or(seen.wall, |since| since.elapsed());
     // Bytes after the answer belong to the next call, if one was sent ahead.
-    let is_silent = buffers.nothing_to_take() || link.pipeline.len() > 0;
-    let ended = Ended::of(done, &seen, ledger.ops(), is_silent && buffers.nothing_to_send());
+    let is_silent = buffers.is_drained() || link.pipeline.len() > 0;
+    let ended = ExchangeEnd::of(done, &seen, ledger.ops(), is_silent && buffers.is_sent());
     host.used(Duration::from_micros(ended.spent.cpu_us));
     ended
 }
 
 /// A running call. Reports its usage to its host even if the call's future is dropped.
-struct Running<'a> {
+struct RunningCall<'a> {
     meter: &'a Meter,
     host: &'a dyn OpHost,
 }
 
-impl Running<'_> {
-    fn ended(self) -> Seen {
+impl RunningCall<'_> {
+    fn ended(self) -> BudgetReport {
         ManuallyDrop::new(self).meter.finish()
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         self.host.used(self.meter.finish().cpu_at_most());
     }
@@ -93,21 +93,21 @@ impl Drop for Running<'_> {
 async fn exchange(
     link: &Link,
     buffers: &mut Buffers,
-    begin: Begin,
+    begin: StartMessage,
     (host, mut ops): (&dyn OpHost, Ops<'_>),
     permit: &mut Permit<'_>,
-    ledger: &mut Ledger,
-) -> Result<(Outcome, Spent), Cut> {
+    ledger: &mut CallLedger,
+) -> Result<(Outcome, Spent), Interruption> {
     let stream = &link.stream;
     match begin {
-        Begin::Now(call) => {
+        StartMessage::Now(call) => {
             buffers.put(&call)?;
             buffers.flush(stream)?;
-            if buffers.nothing_to_send() {
+            if buffers.is_sent() {
                 link.pipeline.open();
             }
         }
-        Begin::SentAhead(_) => {
+        StartMessage::SentAhead(_) => {
             link.pipeline.take_rest(buffers);
             buffers.flush(stream)?;
         }
@@ -122,13 +122,13 @@ async fn exchange(
                     close(link, buffers, permit)?;
                     ops.ask(op, request)?;
                 }
-                Step::Begin => host.begun(),
+                Step::Begin => host.started(),
                 Step::Log(line) => host.log(line),
-                Step::Progress(said) => host.progress(said),
+                Step::Progress(text) => host.progress(text),
                 Step::Wait => {
                     close(link, buffers, permit)?;
                     // Once a reply is on its way, the worker has something to compute again.
-                    if ledger.in_flight() > 0 && buffers.nothing_to_send() {
+                    if ledger.in_flight() > 0 && buffers.is_sent() {
                         permit.park();
                         link.meter.set_parked(true);
                     }
@@ -147,7 +147,7 @@ async fn exchange(
             biased;
             Some(answered) = ops.next() => {
                 let mut answered = Some(answered);
-                while let Some(Answered { op, kind, result, .. }) = answered {
+                while let Some(OpAnswer { op, kind, result, .. }) = answered {
                     ledger.answered(kind);
                     put_reply(buffers, op, result)?;
                     ops.note_unsent(buffers.unsent());
@@ -167,7 +167,7 @@ async fn exchange(
             }
             () = &mut slice, if permit.computes() && !is_slowed => {
                 if computes_since.elapsed() < permit.quantum() {
-                    permit.make_way();
+                    permit.yield_slot();
                 } else if permit.enter_background() {
                     link.meter.slow_down();
                     is_slowed = true;

@@ -5,35 +5,35 @@ use std::io;
 
 use tollhouse_protocol::{LoadFault, Loaded, Outcome, Problem, Spent, StopReason, frame::FrameError};
 
-use crate::{budget::Seen, ledger::Breach};
+use crate::{budget::BudgetReport, call_account::Breach};
 
 /// Proof that a call ended normally, so that its worker can serve another.
 ///
 /// Invariant: a worker that overran any part of its budget never serves a second call. Only
-/// [`end_of_load`] and [`Ended::of`] create this proof. A leased worker is handed over or made idle
+/// [`end_of_load`] and [`ExchangeEnd::of`] create this proof. A leased worker is handed over or made idle
 /// only with it, and the lease asserts the other conditions again before the next use.
 #[derive(Debug)]
-pub(crate) struct Clean(());
+pub(crate) struct CleanEnd(());
 
 /// The end of a call.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ExchangeEnd {
     pub(crate) outcome: Outcome,
     pub(crate) spent: Spent,
-    pub(crate) clean: Option<Clean>,
+    pub(crate) clean: Option<CleanEnd>,
 }
 
-impl Ended {
+impl ExchangeEnd {
     /// Compares the worker's answer, if any, with the measurements in `seen`. `is_quiet` means that
     /// nothing of this call is left to read or write.
-    pub(super) fn of(done: Result<(Outcome, Spent), Cut>, seen: &Seen, ops: u64, is_quiet: bool) -> Self {
+    pub(super) fn of(done: Result<(Outcome, Spent), Interruption>, seen: &BudgetReport, ops: u64, is_quiet: bool) -> Self {
         let stopped = |reason| Self { outcome: Outcome::Stopped(reason), spent: checked_spent(seen, Spent::default(), ops), clean: None };
         match (done, seen.verdict.clone()) {
             (_, Some(verdict)) => stopped(verdict),
             (Ok((outcome, claim)), None) => {
                 let in_order = seen.within && is_quiet && !matches!(outcome, Outcome::Stopped(_));
-                let outcome = unfit_if_unlisted(outcome);
-                Self { outcome, spent: checked_spent(seen, claim, ops), clean: in_order.then_some(Clean(())) }
+                let outcome = mismatch_if_unlisted(outcome);
+                Self { outcome, spent: checked_spent(seen, claim, ops), clean: in_order.then_some(CleanEnd(())) }
             }
             (Err(cut), None) => stopped(cut.reason()),
         }
@@ -46,13 +46,13 @@ impl Ended {
 
     /// Replaces the outcome with the reason that the worker's exit status gives.
     pub(crate) fn because(self, reason: StopReason) -> Self {
-        Self { outcome: unfit_if_unlisted(Outcome::Stopped(reason)), ..self }
+        Self { outcome: mismatch_if_unlisted(Outcome::Stopped(reason)), ..self }
     }
 }
 
 /// Turns a stop for a value that does not fit, whose worker ended before it could list the
 /// problems, into an ordinary validation failure. It then counts against nobody.
-fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
+fn mismatch_if_unlisted(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Stopped(StopReason::Unlisted { side }) => {
             Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".to_owned() }])
@@ -61,11 +61,14 @@ fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Returns the end of the load of a bundle, by the rules of [`Ended::of`].
-pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: Seen) -> Result<(Loaded, Clean), LoadFault> {
+/// Returns the end of the load of a bundle, by the rules of [`ExchangeEnd::of`].
+pub(super) fn end_of_load(
+    answer: Result<Result<Loaded, LoadFault>, Interruption>,
+    seen: BudgetReport,
+) -> Result<(Loaded, CleanEnd), LoadFault> {
     match (answer, seen.verdict.clone()) {
         (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),
-        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, Clean(()))),
+        (Ok(Ok(loaded)), None) => Ok((Loaded { spent: checked_spent(&seen, loaded.spent, 0), checked: loaded.checked }, CleanEnd(()))),
         (Ok(Err(fault)), None) => Err(fault),
         (Err(cut), None) => Err(LoadFault::Stopped(cut.reason())),
     }
@@ -73,31 +76,31 @@ pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: 
 
 /// Why an exchange ended before its answer.
 #[derive(Debug)]
-pub(super) enum Cut {
+pub(super) enum Interruption {
     /// The stream ended or failed.
     Gone,
     Breach(Breach),
 }
 
-impl From<io::Error> for Cut {
+impl From<io::Error> for Interruption {
     fn from(_: io::Error) -> Self {
         Self::Gone
     }
 }
 
-impl From<FrameError> for Cut {
+impl From<FrameError> for Interruption {
     fn from(_: FrameError) -> Self {
         Self::Breach(Breach::Protocol("a frame that does not decode"))
     }
 }
 
-impl From<Breach> for Cut {
+impl From<Breach> for Interruption {
     fn from(breach: Breach) -> Self {
         Self::Breach(breach)
     }
 }
 
-impl Cut {
+impl Interruption {
     fn reason(self) -> StopReason {
         match self {
             Self::Gone => StopReason::Crashed,
@@ -111,7 +114,7 @@ impl Cut {
 }
 
 /// Returns the worker's claim, corrected by the host's own measurements.
-fn checked_spent(seen: &Seen, claim: Spent, ops: u64) -> Spent {
+fn checked_spent(seen: &BudgetReport, claim: Spent, ops: u64) -> Spent {
     let wall_us = u64::try_from(seen.wall.as_micros()).unwrap_or(u64::MAX);
     let cpu_us = match seen.cpu {
         // The host measures in steps of 10 ms, and only from its first look.

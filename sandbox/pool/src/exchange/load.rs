@@ -2,17 +2,17 @@
 
 use tollhouse_protocol::{Load, LoadFault, Loaded, ToHost, ToWorker};
 
-use super::end::{Clean, Cut, end_of_load};
-use crate::{budget::Budget, ledger::Breach, process::Link, wire::Buffers};
+use super::end::{CleanEnd, Interruption, end_of_load};
+use crate::{budget::Budget, call_account::Breach, process::Link, wire::Buffers};
 
 /// Loads a bundle into a blank worker, within the limits of loading.
-pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, Clean), LoadFault> {
+pub(crate) async fn load(link: &Link, buffers: &mut Buffers, load: Load) -> Result<(Loaded, CleanEnd), LoadFault> {
     link.meter.begin(Budget::of_load(&load.limits));
     let answer = exchange(link, buffers, load).await;
     end_of_load(answer, link.meter.finish())
 }
 
-async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Cut> {
+async fn exchange(link: &Link, buffers: &mut Buffers, load: Load) -> Result<Result<Loaded, LoadFault>, Interruption> {
     // Plus one line that says how many were dropped.
     let mut lines = load.limits.log_lines + 1;
     buffers.put(&ToWorker::Load(load))?;

@@ -10,9 +10,9 @@ use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use tollhouse_protocol::{Limits, OpFailure, OpRequest, OpValue, StopReason, limits::CALL_BYTES};
 
 use crate::{
-    flow::{Account, answer_bytes},
+    call_account::{Breach, OpKind},
+    flow::{CallAccount, answer_bytes},
     job::OpHost,
-    ledger::{Breach, OpKind},
 };
 
 type Answer = Result<OpValue, OpFailure>;
@@ -21,11 +21,11 @@ type Answer = Result<OpValue, OpFailure>;
 pub(super) struct Ops<'a> {
     host: &'a dyn OpHost,
     limits: &'a Limits,
-    account: Account<'a>,
+    account: CallAccount<'a>,
     /// `None` before the first op, because most calls have none.
-    begun: Option<FuturesUnordered<Begun<'a>>>,
+    started: Option<FuturesUnordered<StartedOp<'a>>>,
     /// In order of arrival.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingOp>,
     /// Number of requests in `begun`. Timers take no bytes.
     requests: usize,
     /// Bytes of all ops that are begun or wait.
@@ -37,7 +37,7 @@ pub(super) struct Ops<'a> {
 }
 
 /// An op that the host has completed.
-pub(super) struct Answered {
+pub(super) struct OpAnswer {
     pub(super) op: u32,
     pub(super) kind: OpKind,
     pub(super) result: Answer,
@@ -45,14 +45,14 @@ pub(super) struct Answered {
     asked_bytes: usize,
 }
 
-struct Waiting {
+struct PendingOp {
     op: u32,
     request: OpRequest,
     bytes: usize,
     answer_bytes: usize,
 }
 
-struct Begun<'a> {
+struct StartedOp<'a> {
     op: u32,
     kind: OpKind,
     bytes: usize,
@@ -60,18 +60,18 @@ struct Begun<'a> {
     answer: BoxFuture<'a, Answer>,
 }
 
-impl Future for Begun<'_> {
-    type Output = Answered;
+impl Future for StartedOp<'_> {
+    type Output = OpAnswer;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<OpAnswer> {
         let Self { op, kind, bytes, asked_bytes, .. } = *self;
-        self.answer.as_mut().poll(context).map(|result| Answered { op, kind, result, bytes, asked_bytes })
+        self.answer.as_mut().poll(context).map(|result| OpAnswer { op, kind, result, bytes, asked_bytes })
     }
 }
 
 impl<'a> Ops<'a> {
-    pub(super) fn new(host: &'a dyn OpHost, limits: &'a Limits, account: Account<'a>) -> Self {
-        Self { host, limits, account, begun: None, waiting: VecDeque::new(), requests: 0, bytes: 0, asked_bytes: 0, unsent: 0 }
+    pub(super) fn new(host: &'a dyn OpHost, limits: &'a Limits, account: CallAccount<'a>) -> Self {
+        Self { host, limits, account, started: None, waiting: VecDeque::new(), requests: 0, bytes: 0, asked_bytes: 0, unsent: 0 }
     }
 
     /// Accepts an op. Begins it if its bytes fit and no op waits before it.
@@ -91,13 +91,13 @@ impl<'a> Ops<'a> {
         }
         self.bytes += bytes;
         self.account.set(self.bytes + self.unsent);
-        self.waiting.push_back(Waiting { op, request, bytes, answer_bytes });
+        self.waiting.push_back(PendingOp { op, request, bytes, answer_bytes });
         self.begin_waiting();
         Ok(())
     }
 
     /// Returns the next completed op, or `None` if no op is pending.
-    pub(super) async fn next(&mut self) -> Option<Answered> {
+    pub(super) async fn next(&mut self) -> Option<OpAnswer> {
         while !self.waiting.is_empty() {
             let mut freed = pin!(self.account.freed());
             // Room that is freed after this line wakes us.
@@ -108,23 +108,23 @@ impl<'a> Ops<'a> {
             }
             tokio::select! {
                 biased;
-                Some(answered) = next(&mut self.begun) => return Some(self.done(answered)),
+                Some(answered) = next(&mut self.started) => return Some(self.done(answered)),
                 () = freed => {}
             }
         }
-        let answered = next(&mut self.begun).await?;
+        let answered = next(&mut self.started).await?;
         Some(self.done(answered))
     }
 
     /// Records how many bytes to the worker its socket has not taken yet.
     pub(super) fn note_unsent(&mut self, unsent: usize) {
         self.unsent = unsent;
-        if self.bytes > 0 || self.begun.is_some() {
+        if self.bytes > 0 || self.started.is_some() {
             self.account.set(self.bytes + unsent);
         }
     }
 
-    fn done(&mut self, answered: Answered) -> Answered {
+    fn done(&mut self, answered: OpAnswer) -> OpAnswer {
         self.bytes -= answered.bytes;
         self.asked_bytes -= answered.asked_bytes;
         self.requests -= usize::from(answered.kind == OpKind::Request);
@@ -135,7 +135,7 @@ impl<'a> Ops<'a> {
         while let Some(first) = self.waiting.front()
             && self.account_for(first.answer_bytes)
         {
-            let Some(Waiting { op, request, bytes, answer_bytes }) = self.waiting.pop_front() else { return };
+            let Some(PendingOp { op, request, bytes, answer_bytes }) = self.waiting.pop_front() else { return };
             self.bytes += answer_bytes;
             self.requests += 1;
             self.begin(op, request, bytes + answer_bytes, bytes);
@@ -153,14 +153,14 @@ impl<'a> Ops<'a> {
     }
 
     fn begin(&mut self, op: u32, request: OpRequest, bytes: usize, asked_bytes: usize) {
-        let begun = Begun { op, kind: OpKind::of(&request), bytes, asked_bytes, answer: self.host.op(request) };
-        self.begun.get_or_insert_with(FuturesUnordered::new).push(begun);
+        let started = StartedOp { op, kind: OpKind::of(&request), bytes, asked_bytes, answer: self.host.op(request) };
+        self.started.get_or_insert_with(FuturesUnordered::new).push(started);
     }
 }
 
-async fn next<'a>(begun: &mut Option<FuturesUnordered<Begun<'a>>>) -> Option<Answered> {
-    match begun {
-        Some(begun) => begun.next().await,
+async fn next<'a>(started: &mut Option<FuturesUnordered<StartedOp<'a>>>) -> Option<OpAnswer> {
+    match started {
+        Some(started) => started.next().await,
         None => None,
     }
 }

@@ -1,6 +1,6 @@
 mod ends;
+mod in_flight;
 mod quantum;
-mod under_way;
 
 use std::{
     io,
@@ -19,19 +19,19 @@ use tokio::{
     sync::oneshot,
 };
 use tollhouse_protocol::{
-    Bundle, Checked, Limits, Load, LoadFault, Loaded, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ReplyBody, Said, Schemas,
-    Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work, frame,
+    Bundle, Checked, Limits, Load, LoadFault, Loaded, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage,
+    ReplyBody, Schemas, Spent, Start, StopReason, ToHost, ToWorker, ToolReply, Work, frame,
 };
 
 use super::*;
 use crate::{
     breaker::BreakerRules,
     budget::Budget,
-    flow::Flow,
+    flow::FlowControl,
     job::OpHost,
     pipeline::Pipeline,
     process::{Handover, Link},
-    scheduler::{Ask, Rules, Scheduler},
+    scheduler::{AdmissionRequest, Rules, Scheduler},
     watchdog::Meter,
     wire::Buffers,
 };
@@ -40,13 +40,13 @@ use crate::{
 struct Peer(UnixStream);
 
 impl Peer {
-    async fn say(&mut self, messages: &[ToHost]) {
+    async fn send(&mut self, messages: &[ToHost]) {
         let mut bytes = Vec::new();
         messages.iter().for_each(|message| frame::encode(message, &mut bytes).unwrap());
         self.0.write_all(&bytes).await.unwrap();
     }
 
-    async fn hear(&mut self) -> ToWorker {
+    async fn receive(&mut self) -> ToWorker {
         let mut prefix = [0; 4];
         self.0.read_exact(&mut prefix).await.unwrap();
         let mut payload = vec![0; frame::length(prefix).unwrap()];
@@ -58,15 +58,15 @@ impl Peer {
 #[derive(Default)]
 struct Host {
     logged: Mutex<Vec<String>>,
-    asked: Mutex<Vec<OpRequest>>,
-    begun: AtomicBool,
+    requested: Mutex<Vec<OpRequest>>,
+    started: AtomicBool,
     /// Size of each answer in bytes. No answer if 0.
     answer_bytes: usize,
 }
 
 impl OpHost for Host {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requested.lock().unwrap().push(request.clone());
         Box::pin(async move {
             if let OpRequest::Sleep { ms } = request {
                 tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -75,16 +75,16 @@ impl OpHost for Host {
         })
     }
 
-    fn begun(&self) {
-        self.begun.store(true, Ordering::Relaxed);
+    fn started(&self) {
+        self.started.store(true, Ordering::Relaxed);
     }
 
     fn log(&self, line: LogLine) {
         self.logged.lock().unwrap().push(line.message);
     }
 
-    fn progress(&self, said: Said) {
-        self.logged.lock().unwrap().push(said.message);
+    fn progress(&self, message: ProgressMessage) {
+        self.logged.lock().unwrap().push(message.message);
     }
 
     fn used(&self, _: Duration) {}
@@ -101,7 +101,7 @@ fn send_ahead(link: &Link) -> oneshot::Receiver<Handover> {
 }
 
 fn scheduler() -> Scheduler {
-    let breaker = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+    let breaker = BreakerRules { stops: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
     Scheduler::new(Rules {
         running: 1,
         processes: 10,
@@ -111,14 +111,14 @@ fn scheduler() -> Scheduler {
         quantum: Duration::from_millis(100),
         queue: 10,
         caller_queue: 5,
-        patience: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
         breaker,
     })
 }
 
-fn begin() -> Begin {
+fn begin() -> StartMessage {
     let (head, body) = (Bytes::from_static(b"{}"), Bytes::from_static(b"{}"));
-    Begin::Now(ToWorker::Call(Start {
+    StartMessage::Now(ToWorker::Call(Start {
         call: "call_1".into(),
         work: Work::Handle,
         announced: false,
@@ -130,8 +130,8 @@ fn begin() -> Begin {
     }))
 }
 
-fn asked<'a>(limits: &'a Limits, flow: &'a Flow) -> Asked<'a> {
-    Asked { limits, work: Work::Handle, account: flow.account("a") }
+fn asked<'a>(limits: &'a Limits, flow: &'a FlowControl) -> ExchangeParams<'a> {
+    ExchangeParams { limits, work: Work::Handle, account: flow.account("a") }
 }
 
 fn done(body: &[u8]) -> ToHost {
@@ -144,13 +144,13 @@ fn op(op: u32) -> ToHost {
 }
 
 /// Runs a call against `script`, which gets the socket once the call has arrived.
-async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> Ended {
+async fn run<F: Future<Output = ()>>(host: &Host, script: impl FnOnce(Peer) -> F) -> ExchangeEnd {
     run_within(&Limits::default(), host, |peer, _| script(peer)).await
 }
 
 /// The same as [`run`] under `limits`. The script also gets the meter, so that it can act as the
 /// watchdog.
-async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> Ended {
+async fn run_within<F: Future<Output = ()>>(limits: &Limits, host: &Host, script: impl FnOnce(Peer, Arc<Link>) -> F) -> ExchangeEnd {
     run_on(&scheduler(), limits, host, script).await
 }
 
@@ -160,12 +160,12 @@ async fn run_on<F: Future<Output = ()>>(
     limits: &Limits,
     host: &Host,
     script: impl FnOnce(Peer, Arc<Link>) -> F,
-) -> Ended {
+) -> ExchangeEnd {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let link = Arc::new(link(ours));
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
+    let mut permit = scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
-    let flow = Flow::new(1 << 30);
+    let flow = FlowControl::new(1 << 30);
     let call = async {
         let ended = drive(&link, &mut buffers, asked(limits, &flow), begin(), host, &mut permit).await;
         // As the end of the process would do.
@@ -174,7 +174,7 @@ async fn run_on<F: Future<Output = ()>>(
     };
     let peer = async {
         let mut peer = Peer(theirs);
-        assert!(matches!(peer.hear().await, ToWorker::Call(_)));
+        assert!(matches!(peer.receive().await, ToWorker::Call(_)));
         script(peer, Arc::clone(&link)).await;
     };
     let (ended, ()) = tokio::join!(call, peer);
@@ -187,7 +187,7 @@ async fn run_on<F: Future<Output = ()>>(
 async fn load(answer: &[ToHost]) -> Result<Loaded, LoadFault> {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, mut buffers, mut peer) = (link(ours), Buffers::default(), Peer(theirs));
-    peer.say(answer).await;
+    peer.send(answer).await;
     let bundle = Bundle { version: "1".into(), specifier: "tool:/x/1".into(), source: None, schemas: Schemas::default() };
     let loaded = super::load(&link, &mut buffers, Load { bundle, limits: Limits::default() }).await;
     loaded.map(|(loaded, _)| loaded)
@@ -207,13 +207,13 @@ async fn bundle_may_log_while_it_loads_as_much_as_a_call_and_a_line_more() {
 }
 
 #[tokio::test]
-async fn worker_that_goes_on_after_its_bundle_is_loaded_is_not_used() {
+async fn worker_that_continues_after_its_bundle_is_loaded_is_not_used() {
     assert!(load(&[loaded()]).await.is_ok());
     assert!(matches!(load(&[loaded(), op(1)]).await, Err(LoadFault::Stopped(StopReason::Crashed))));
     assert!(matches!(load(&[op(1), loaded()]).await, Err(LoadFault::Stopped(StopReason::Crashed))));
 }
 
-async fn crash(bytes: &'static [u8]) -> Ended {
+async fn crash(bytes: &'static [u8]) -> ExchangeEnd {
     run(&Host::default(), |mut peer| async move {
         // The host may close the socket before everything is written.
         let _ = peer.0.write_all(bytes).await;
@@ -222,7 +222,7 @@ async fn crash(bytes: &'static [u8]) -> Ended {
     .await
 }
 
-fn is_crash(ended: &Ended) -> bool {
+fn is_crash(ended: &ExchangeEnd) -> bool {
     ended.outcome == Outcome::Stopped(StopReason::Crashed) && ended.clean.is_none()
 }
 
@@ -233,11 +233,11 @@ async fn last_words_count_although_a_reply_cannot_be_delivered() {
     let reason = StopReason::WallTime { limit_ms: 20 };
     let outcome = Outcome::Stopped(reason.clone());
     let ended = run(&Host::default(), |mut peer| async move {
-        peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
+        peer.send(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }]).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
         #[expect(clippy::disallowed_methods, reason = "the runtime has one thread: the reply and the last words are ready at once")]
         std::thread::sleep(Duration::from_millis(40));
-        peer.say(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
+        peer.send(&[ToHost::Done { outcome, spent: Spent::default() }]).await;
     })
     .await;
     assert_eq!(ended.outcome, Outcome::Stopped(reason));
@@ -245,7 +245,7 @@ async fn last_words_count_although_a_reply_cannot_be_delivered() {
 
 #[tokio::test]
 async fn answer_comes_back_with_the_proof_that_all_went_well() {
-    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"42")]).await }).await;
+    let ended = run(&Host::default(), |mut peer| async move { peer.send(&[done(b"42")]).await }).await;
     assert!(matches!(ended.outcome, Outcome::Returned(_)));
     assert!(ended.clean.is_some());
 }
@@ -255,16 +255,16 @@ async fn ops_are_answered_and_logs_are_taken_in_order() {
     let host = Host::default();
     let ended = run(&host, |mut peer| async move {
         let log = |message: &str| ToHost::Log(LogLine { level: LogLevel::Info, message: message.into(), fields: String::new() });
-        let said = ToHost::Progress(Said { message: "half".into(), fraction: Some(0.5) });
-        peer.say(&[log("one"), op(1), op(2), said, log("two"), ToHost::Waiting]).await;
+        let text = ToHost::Progress(ProgressMessage { message: "half".into(), fraction: Some(0.5) });
+        peer.send(&[log("one"), op(1), op(2), text, log("two"), ToHost::Waiting]).await;
         let mut answered = Vec::new();
         for _ in 0..2 {
-            let ToWorker::Reply { op, result: Ok(OpValue::None) } = peer.hear().await else { panic!("a reply") };
+            let ToWorker::Reply { op, result: Ok(OpValue::None) } = peer.receive().await else { panic!("a reply") };
             answered.push(op);
         }
         answered.sort_unstable();
         assert_eq!(answered, [1, 2]);
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -278,10 +278,10 @@ async fn ops_are_answered_and_logs_are_taken_in_order() {
 async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-    let mut permit = scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
+    let mut permit = scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
     let mut buffers = Buffers::default();
     let mut polls = 0;
-    let (limits, flow) = (Limits::default(), Flow::new(0));
+    let (limits, flow) = (Limits::default(), FlowControl::new(0));
     let mut call = Box::pin(drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit));
     let call = std::future::poll_fn(|context| {
         polls += 1;
@@ -289,15 +289,15 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
     });
     let others = async {
         let mut peer = Peer(theirs);
-        peer.hear().await;
-        peer.say(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }, ToHost::Waiting]).await;
-        let other = scheduler.acquire(Ask { owner: "b", endpoint: "y", caller: None, concurrency: 1 }).await.unwrap();
+        peer.receive().await;
+        peer.send(&[ToHost::Op { op: 1, request: OpRequest::Sleep { ms: 20 } }, ToHost::Waiting]).await;
+        let other = scheduler.acquire(AdmissionRequest { owner: "b", endpoint: "y", caller: None, concurrency: 1 }).await.unwrap();
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert_eq!(scheduler.occupancy().running, 1);
         assert_eq!(peer.0.try_read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock, "no answer without a slot");
         drop(other);
-        assert!(matches!(peer.hear().await, ToWorker::Reply { op: 1, .. }));
-        peer.say(&[done(b"1")]).await;
+        assert!(matches!(peer.receive().await, ToWorker::Reply { op: 1, .. }));
+        peer.send(&[done(b"1")]).await;
     };
     let (ended, ()) = tokio::join!(call, others);
     assert!(ended.clean.is_some());
@@ -305,22 +305,22 @@ async fn call_with_an_answer_and_no_slot_sleeps_until_there_is_one() {
 }
 
 #[tokio::test]
-async fn host_is_told_when_the_handler_begins() {
+async fn host_learns_when_the_handler_begins() {
     let host = Host::default();
-    run(&host, |mut peer| async move { peer.say(&[done(b"1")]).await }).await;
-    assert!(!host.begun.load(Ordering::Relaxed), "this one never said so");
-    run(&host, |mut peer| async move { peer.say(&[ToHost::Begun, done(b"1")]).await }).await;
-    assert!(host.begun.load(Ordering::Relaxed));
+    run(&host, |mut peer| async move { peer.send(&[done(b"1")]).await }).await;
+    assert!(!host.started.load(Ordering::Relaxed), "this one never said so");
+    run(&host, |mut peer| async move { peer.send(&[ToHost::Begun, done(b"1")]).await }).await;
+    assert!(host.started.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
 async fn answer_that_a_worker_does_not_take_is_a_failure_of_its_op() {
     let host = Host { answer_bytes: frame::MAX_FRAME_BYTES, ..Host::default() };
     let ended = run(&host, |mut peer| async move {
-        peer.say(&[op(1)]).await;
-        let ToWorker::Reply { op: 1, result: Err(failure) } = peer.hear().await else { panic!("a failure") };
+        peer.send(&[op(1)]).await;
+        let ToWorker::Reply { op: 1, result: Err(failure) } = peer.receive().await else { panic!("a failure") };
         assert_eq!(failure.code, "too_large");
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -328,7 +328,7 @@ async fn answer_that_a_worker_does_not_take_is_a_failure_of_its_op() {
 
 #[tokio::test]
 async fn call_that_was_not_sent_cannot_be_declined() {
-    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Declined, done(b"1")]).await }).await;
+    let ended = run(&Host::default(), |mut peer| async move { peer.send(&[ToHost::Declined, done(b"1")]).await }).await;
     assert!(is_crash(&ended));
 }
 
@@ -336,10 +336,10 @@ async fn call_that_was_not_sent_cannot_be_declined() {
 async fn nothing_more_is_sent_ahead_of_a_call_that_asks_for_something() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         assert_eq!(link.pipeline.room(), 2);
-        peer.say(&[op(1)]).await;
-        peer.hear().await;
+        peer.send(&[op(1)]).await;
+        peer.receive().await;
         assert_eq!(link.pipeline.room(), 0);
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -349,7 +349,7 @@ async fn nothing_more_is_sent_ahead_of_a_call_that_asks_for_something() {
 async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         let turn = send_ahead(&link);
-        peer.say(&[ToHost::Declined, done(b"1")]).await;
+        peer.send(&[ToHost::Declined, done(b"1")]).await;
         assert!(turn.await.is_err());
     })
     .await;
@@ -360,7 +360,7 @@ async fn call_that_was_sent_ahead_is_declined_and_goes_elsewhere() {
 async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
     let ended = run_within(&Limits::default(), &Host::default(), |mut peer, link| async move {
         let _turn = send_ahead(&link);
-        peer.say(&[done(b"1"), op(1)]).await;
+        peer.send(&[done(b"1"), op(1)]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -370,13 +370,13 @@ async fn what_comes_behind_an_answer_is_the_next_calls_if_one_was_sent_ahead() {
 async fn call_that_waits_for_nothing_keeps_its_slot() {
     let (scheduler, host) = (scheduler(), Host::default());
     let ended = run_on(&scheduler, &Limits::default(), &host, async |mut peer, _| {
-        let said = Said { message: "behind it".into(), fraction: None };
-        peer.say(&[ToHost::Waiting, ToHost::Progress(said)]).await;
+        let message = ProgressMessage { message: "behind it".into(), fraction: None };
+        peer.send(&[ToHost::Waiting, ToHost::Progress(message)]).await;
         while host.logged.lock().unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
         assert_eq!(scheduler.occupancy().running, 1);
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -385,9 +385,9 @@ async fn call_that_waits_for_nothing_keeps_its_slot() {
 #[tokio::test]
 async fn op_that_nobody_waits_for_is_still_asked_for() {
     let host = Host::default();
-    let ended = run(&host, |mut peer| async move { peer.say(&[op(1), done(b"1")]).await }).await;
+    let ended = run(&host, |mut peer| async move { peer.send(&[op(1), done(b"1")]).await }).await;
     assert!(ended.clean.is_some());
-    assert_eq!(host.asked.lock().unwrap().len(), 1);
+    assert_eq!(host.requested.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -408,7 +408,7 @@ async fn end_of_the_stream_ends_the_call() {
 #[tokio::test]
 async fn op_number_used_twice_ends_the_call() {
     let ended = run(&Host::default(), |mut peer| async move {
-        peer.say(&[op(1), op(1), done(b"1")]).await;
+        peer.send(&[op(1), op(1), done(b"1")]).await;
         let _ = peer.0.read(&mut [0]).await;
     })
     .await;
@@ -419,7 +419,7 @@ async fn op_number_used_twice_ends_the_call() {
 async fn result_over_its_limit_is_not_answered() {
     let limit_bytes = Limits::default().output_bytes;
     let ended = run(&Host::default(), |mut peer| async move {
-        peer.say(&[done(&vec![b'1'; limit_bytes as usize + 1])]).await;
+        peer.send(&[done(&vec![b'1'; limit_bytes as usize + 1])]).await;
     })
     .await;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::OutputSize { limit_bytes }));
@@ -427,8 +427,8 @@ async fn result_over_its_limit_is_not_answered() {
 }
 
 #[tokio::test]
-async fn worker_that_goes_on_after_its_answer_is_not_used_again() {
-    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[done(b"1"), op(1)]).await }).await;
+async fn worker_that_continues_after_its_answer_is_not_used_again() {
+    let ended = run(&Host::default(), |mut peer| async move { peer.send(&[done(b"1"), op(1)]).await }).await;
     assert!(matches!(ended.outcome, Outcome::Returned(_)));
     assert!(ended.clean.is_none());
 }
@@ -437,7 +437,7 @@ async fn worker_that_goes_on_after_its_answer_is_not_used_again() {
 async fn worker_that_stopped_itself_is_not_used_again() {
     let reason = StopReason::Memory { limit_bytes: 1 };
     let stopped = ToHost::Done { outcome: Outcome::Stopped(reason.clone()), spent: Spent::default() };
-    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[stopped]).await }).await;
+    let ended = run(&Host::default(), |mut peer| async move { peer.send(&[stopped]).await }).await;
     assert_eq!(ended.outcome, Outcome::Stopped(reason));
     assert!(ended.clean.is_none());
 }
@@ -449,10 +449,10 @@ async fn large_frames_cross_in_both_directions_at_once() {
         let value = Bytes::from(vec![b'1'; 1 << 20]);
         for number in 1..=20 {
             let request = OpRequest::KvSet { key: "k".into(), value: value.clone(), ttl_ms: None };
-            peer.say(&[ToHost::Op { op: number, request }]).await;
-            assert!(matches!(peer.hear().await, ToWorker::Reply { op, .. } if op == number));
+            peer.send(&[ToHost::Op { op: number, request }]).await;
+            assert!(matches!(peer.receive().await, ToWorker::Reply { op, .. } if op == number));
         }
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
@@ -462,7 +462,7 @@ async fn large_frames_cross_in_both_directions_at_once() {
 async fn cpu_claim_is_no_more_than_the_time_that_passed() {
     let boast = Spent { cpu_us: u64::MAX, wall_us: u64::MAX, heap_bytes: 1, ops: 9 };
     let ToHost::Done { outcome, .. } = done(b"1") else { unreachable!() };
-    let ended = run(&Host::default(), |mut peer| async move { peer.say(&[ToHost::Done { outcome, spent: boast }]).await }).await;
+    let ended = run(&Host::default(), |mut peer| async move { peer.send(&[ToHost::Done { outcome, spent: boast }]).await }).await;
     assert!(ended.spent.cpu_us <= ended.spent.wall_us && ended.spent.wall_us < 10_000_000);
     assert_eq!(ended.spent.ops, 0);
 }

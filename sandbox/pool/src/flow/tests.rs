@@ -7,7 +7,7 @@ const MIB: usize = 1 << 20;
 
 #[test]
 fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
-    let flow = Flow::new(12 * MIB);
+    let flow = FlowControl::new(12 * MIB);
     let (mut first, mut second, mut third) = (flow.account("a"), flow.account("b"), flow.account("c"));
     assert!(first.try_set(6 * MIB) && !first.try_set(6 * MIB + 2), "alone a half");
     assert!(second.try_set(3 * MIB) && !second.try_set(3 * MIB + 2));
@@ -21,7 +21,7 @@ fn owner_has_as_much_as_is_free_and_who_comes_finds_as_much() {
 
 #[test]
 fn what_is_set_counts_although_it_does_not_fit() {
-    let flow = Flow::new(2 * MIB);
+    let flow = FlowControl::new(2 * MIB);
     let (mut first, mut second) = (flow.account("a"), flow.account("b"));
     first.set(5 * MIB);
     assert!(!second.try_set(1) && !first.try_set(6 * MIB));
@@ -31,8 +31,8 @@ fn what_is_set_counts_although_it_does_not_fit() {
 }
 
 #[test]
-fn who_waits_is_told_when_something_is_given_back() {
-    let flow = Flow::new(2 * MIB);
+fn who_waits_learns_when_something_is_given_back() {
+    let flow = FlowControl::new(2 * MIB);
     let (mut holds, waits) = (flow.account("a"), flow.account("b"));
     assert!(holds.try_set(MIB));
     let mut freed = Box::pin(waits.freed());
@@ -47,9 +47,9 @@ fn who_waits_is_told_when_something_is_given_back() {
 /// Compares random accounts with a simple sum per owner.
 #[test]
 fn nothing_is_lost_or_counted_twice_and_owners_that_left_are_forgotten() {
-    let flow = Flow::new(64);
+    let flow = FlowControl::new(64);
     let owners = ["a", "b", "c"];
-    let mut accounts: Vec<(usize, usize, Account<'_>)> = vec![];
+    let mut accounts: Vec<(usize, usize, CallAccount<'_>)> = vec![];
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..20_000 {
         match random.u8(..4) {

@@ -5,7 +5,7 @@ use super::*;
 use crate::budget::Budget;
 
 fn worker() -> (Arc<Process>, UnixStream) {
-    Process::stand_in()
+    Process::standin()
 }
 
 fn is(process: Option<&Arc<Process>>, expected: &Arc<Process>) -> bool {
@@ -13,7 +13,7 @@ fn is(process: Option<&Arc<Process>>, expected: &Arc<Process>) -> bool {
 }
 
 #[tokio::test]
-async fn whoever_comes_when_it_is_closed_comes_back() {
+async fn anyone_who_comes_when_it_is_closed_comes_back() {
     let ([first, second], mut idle) = ([worker().0, worker().0], Idle::default());
     assert!(idle.put(Warm::just_now(&first)).is_none());
     idle.closed = true;
@@ -27,7 +27,7 @@ async fn spares_on_their_way_are_spares() {
     idle.spares.push(spare);
     idle.booting[Tier::Jit] = 2;
     idle.booting[Tier::Jitless] = 3;
-    assert_eq!((idle.spares_to_come(), idle.spares_of(Tier::Jit), idle.spares_of(Tier::Jitless)), (6, 3, 3));
+    assert_eq!((idle.pending_spares(), idle.spares_of(Tier::Jit), idle.spares_of(Tier::Jitless)), (6, 3, 3));
 }
 
 #[tokio::test]
@@ -56,28 +56,28 @@ async fn oldest_warm_worker_is_missed_least_and_spares_come_next() {
     idle.put(Warm::just_now(&second));
     idle.spares.push(Arc::clone(&spare));
     for next in [&first, &second, &spare] {
-        assert!(is(idle.evict(Lack::Places).as_ref(), next));
+        assert!(is(idle.evict(SlotShortage::Places).as_ref(), next));
     }
-    assert!(idle.evict(Lack::Places).is_none());
+    assert!(idle.evict(SlotShortage::Places).is_none());
 }
 
 #[tokio::test]
 async fn largest_warm_worker_goes_where_there_is_no_memory() {
     let ([small, large, spare], mut idle) = ([worker().0, worker().0, worker().0], Idle::default());
     for (process, bytes) in [(&small, 3 << 20), (&large, 90 << 20), (&spare, 200 << 20)] {
-        process.note_own_bytes(bytes);
+        process.record_own_bytes(bytes);
     }
     idle.put(Warm::just_now(&small));
     idle.put(Warm::just_now(&large));
     idle.spares.push(Arc::clone(&spare));
     for next in [&large, &small, &spare] {
-        assert!(is(idle.evict(Lack::Memory).as_ref(), next));
+        assert!(is(idle.evict(SlotShortage::Memory).as_ref(), next));
     }
-    assert!(idle.evict(Lack::Memory).is_none());
+    assert!(idle.evict(SlotShortage::Memory).is_none());
 }
 
 #[tokio::test]
-async fn those_that_died_or_speak_unasked_are_swept_as_faults_and_those_gone_stale_as_none() {
+async fn dead_or_unruly_workers_are_faults_and_stale_ones_are_not() {
     let mut idle = Idle::default();
     let (quiet, _quiet) = worker();
     let (stale, _stale) = worker();

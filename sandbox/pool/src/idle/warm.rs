@@ -98,7 +98,7 @@ impl Warm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Holding;
+    use crate::process::LoadedCode;
 
     /// Compares the set with plain lists after each step.
     #[tokio::test]
@@ -141,9 +141,9 @@ mod tests {
     }
 
     fn worker(endpoint: &str, bytes: u64) -> Arc<Process> {
-        let (process, _) = Process::stand_in();
-        process.loaded.set(Holding::stand_in(endpoint)).unwrap();
-        process.note_own_bytes(bytes);
+        let (process, _) = Process::standin();
+        process.loaded.set(LoadedCode::standin(endpoint)).unwrap();
+        process.record_own_bytes(bytes);
         process
     }
 }

@@ -1,7 +1,7 @@
 use tokio::{net::UnixStream, time::Instant};
 
 use super::*;
-use crate::{idle::Warm, process::Holding, wire::Buffers};
+use crate::{idle::Warm, process::LoadedCode, wire::Buffers};
 
 #[tokio::test]
 async fn pool_does_not_start_with_fewer_users_than_processes_where_each_is_to_have_one() {
@@ -9,7 +9,7 @@ async fn pool_does_not_start_with_fewer_users_than_processes_where_each_is_to_ha
     let start = |max_processes| start(PoolConfig { max_processes, users, spares: 0, ..PoolConfig::new("/bin/false") }).map(drop);
     start(2).unwrap();
     let refused = start(3).is_err_and(|error| matches!(error, PoolError::FewUsers { users: 2, processes: 3 }));
-    assert_eq!(refused, users.most() < usize::MAX);
+    assert_eq!(refused, users.max() < usize::MAX);
 }
 
 fn core() -> Arc<Core> {
@@ -17,8 +17,8 @@ fn core() -> Arc<Core> {
 }
 
 fn worker(isolation: Isolation, calls: u64) -> (Arc<Process>, UnixStream) {
-    let (process, theirs) = Process::stand_in();
-    process.loaded.set(Holding { isolation, ..Holding::stand_in("x") }).unwrap();
+    let (process, theirs) = Process::standin();
+    process.loaded.set(LoadedCode { isolation, ..LoadedCode::standin("x") }).unwrap();
     process.calls.store(calls, Ordering::Relaxed);
     (process, theirs)
 }
@@ -38,11 +38,11 @@ async fn worker_is_measured_from_its_first_call_on() {
     let [unused, used] = [0, 1].map(|calls| worker(Isolation::Warm, calls).0);
     let first = |worker: &Process| worker.first_own_bytes.load(Ordering::Relaxed);
     for bytes in [9, 8] {
-        used.note_own_bytes(bytes);
+        used.record_own_bytes(bytes);
         assert!(!core.is_due(&unused) && first(&unused) == 0);
         assert!(!core.is_due(&used) && first(&used) == 9, "what it held first is kept");
     }
-    used.note_own_bytes(YOUNG_BYTES + 1);
+    used.record_own_bytes(YOUNG_BYTES + 1);
     assert!(core.is_due(&used));
     assert!(!is_leak(1, YOUNG_BYTES, 2) && is_leak(1, YOUNG_BYTES + 1, 2));
     assert!(!is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES, 2) && is_leak(YOUNG_BYTES, 2 * YOUNG_BYTES + 1, 2));
@@ -54,7 +54,7 @@ async fn worker_that_serves_nobody_further_is_not_replaced() {
     let [retired, replaced] = [3, 3].map(|calls| worker(Isolation::Warm, calls).0);
     retired.retire();
     replaced.is_being_replaced.store(true, Ordering::Release);
-    let (fresh, (blank, _)) = (worker(Isolation::Fresh, 3).0, Process::stand_in());
+    let (fresh, (blank, _)) = (worker(Isolation::Fresh, 3).0, Process::standin());
     blank.calls.store(3, Ordering::Relaxed);
     assert_eq!([retired, replaced, fresh, blank].map(|worker| core.is_due(&worker)), [false; 4]);
 }
@@ -72,24 +72,24 @@ async fn worker_that_nobody_used_for_long_is_ended() {
 
 #[tokio::test]
 async fn spares_of_a_tier_that_nobody_asks_for_are_ended_and_no_others() {
-    let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::stand_in_of));
+    let (core, [(usual, _usual), (other, _other)]) = (core(), [Tier::Jit, Tier::Jitless].map(Process::standin_of));
     core.idle().spares = vec![Arc::clone(&usual), Arc::clone(&other)];
     core.sweep_idle();
-    assert!(usual.is_live() && !other.is_live() && core.idle().spares_to_come() == 1);
+    assert!(usual.is_live() && !other.is_live() && core.idle().pending_spares() == 1);
 }
 
 #[tokio::test]
 async fn turns_come_with_ticks_and_not_with_looks_between() {
     let (core, mut turns) = (core(), Turns::of_cores(1));
     let before = turns.clone();
-    core.look_at_everyone(Round::Between, &mut turns);
+    core.inspect_all(WatchdogTick::Between, &mut turns);
     assert_eq!(turns, before);
-    core.look_at_everyone(Round::Tick, &mut turns);
+    core.inspect_all(WatchdogTick::Tick, &mut turns);
     assert_ne!(turns, before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_on_behind_a_pool_that_was_dropped() {
+async fn nothing_continues_behind_a_pool_that_was_dropped() {
     let core = start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
     let tasks = || Handle::current().metrics().num_alive_tasks();
     assert_eq!(tasks(), 1);

@@ -11,8 +11,8 @@ fn budget() -> Budget {
 }
 
 /// Returns a pipeline whose worker is in a call and whose recent calls have cost `cost_us`.
-fn open(most: usize, cost_us: u64) -> Pipeline<()> {
-    let pipeline = Pipeline::new(most, TIME);
+fn open(max: usize, cost_us: u64) -> Pipeline<()> {
+    let pipeline = Pipeline::new(max, TIME);
     for _ in 0..100 {
         assert!(pipeline.next(&Spent { cpu_us: cost_us, ..Spent::default() }).is_none());
     }
@@ -68,7 +68,7 @@ async fn nothing_is_sent_ahead_to_a_worker_that_is_about_to_be_idle() {
 }
 
 #[tokio::test]
-async fn what_the_socket_does_not_take_is_written_by_whoever_comes_next() {
+async fn what_the_socket_does_not_take_is_written_by_anyone_who_comes_next() {
     // More than the socket takes at once.
     let frame: Vec<_> = (0..1 << 20).flat_map(u32::to_le_bytes).collect();
     for is_full in [true, false] {
@@ -119,7 +119,7 @@ async fn calls_are_written_in_the_order_of_their_turns() {
 }
 
 #[tokio::test]
-async fn whoever_waits_learns_of_the_end() {
+async fn anyone_who_waits_learns_of_the_end() {
     let (ours, _theirs) = UnixStream::pair().unwrap();
     let pipeline = open(2, 5);
     let waiting = pipeline.send(&ours, b"frame", budget()).unwrap();

@@ -70,12 +70,12 @@ impl Owners {
     }
 
     /// Forgets owners without calls.
-    pub(super) fn forget_absent(&mut self) {
+    pub(super) fn prune_idle(&mut self) {
         self.all.retain(|_, owner| owner.admitted > 0);
     }
 
     #[cfg(test)]
-    pub(super) fn remembers_nobody(&self) -> bool {
+    pub(super) fn is_empty_of_owners(&self) -> bool {
         self.all.is_empty()
     }
 

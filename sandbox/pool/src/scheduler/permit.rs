@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{
     queue::{Queue, Shared},
-    rules::{Ask, Rules},
-    waiter::{Granted, Turn},
+    rules::{AdmissionRequest, Rules},
+    waiter::{WaiterGrant, WaiterHandle},
 };
 
 /// Time that a call computes before it may have to yield. Most calls end within it, so calls of
@@ -16,7 +16,7 @@ const SLICE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     shared: &'a Shared,
-    ask: Ask<'a>,
+    ask: AdmissionRequest<'a>,
     pace: Pace,
     /// Whether its call ended normally.
     is_answered: bool,
@@ -28,18 +28,18 @@ enum Pace {
     /// A long computation that holds nobody up: its slot has been released.
     Background,
     Parked,
-    Resuming(Turn),
+    Resuming(WaiterHandle),
 }
 
 impl<'a> Permit<'a> {
     /// Creates the permit of an admitted call with a running slot.
-    pub(super) fn running(shared: &'a Shared, ask: Ask<'a>) -> Self {
+    pub(super) fn running(shared: &'a Shared, ask: AdmissionRequest<'a>) -> Self {
         Self { shared, ask, pace: Pace::Running, is_answered: false }
     }
 
     /// Creates the permit of a call that another one left behind (see
     /// [`hand_over`](Self::hand_over)).
-    pub(super) fn taken_over(shared: &'a Shared, ask: Ask<'a>) -> Self {
+    pub(super) fn taken_over(shared: &'a Shared, ask: AdmissionRequest<'a>) -> Self {
         shared.lock().taken_over(ask.caller);
         Self::running(shared, ask)
     }
@@ -71,8 +71,8 @@ impl<'a> Permit<'a> {
 
     /// Enters the background if a call of another owner waits for the slot. Returns false
     /// otherwise.
-    pub(crate) fn make_way(&mut self) -> bool {
-        self.enter_background_if(Queue::make_way)
+    pub(crate) fn yield_slot(&mut self) -> bool {
+        self.enter_background_if(Queue::yield_slot)
     }
 
     fn enter_background_if(&mut self, may_enter: impl FnOnce(&mut Queue, &Rules, &str) -> bool) -> bool {
@@ -99,7 +99,7 @@ impl<'a> Permit<'a> {
     pub(crate) async fn resumed(&mut self) {
         if let Pace::Resuming(turn) = &mut self.pace {
             let granted = (&mut turn.granted).await;
-            debug_assert!(granted == Ok(Granted::Slot), "only `Permit::drop` takes a resuming waiter away");
+            debug_assert!(granted == Ok(WaiterGrant::Slot), "only `Permit::drop` takes a resuming waiter away");
             self.pace = Pace::Running;
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Permit<'a> {
         self.is_running()
     }
 
-    /// Returns how long the call computes before it must [make way](Self::make_way), each time.
+    /// Returns how long the call computes before it must [make way](Self::yield_slot), each time.
     pub(crate) fn slice(&self) -> Duration {
         SLICE.min(self.quantum())
     }

@@ -10,10 +10,10 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    line::{Line, Place},
     owners::{Owner, Owners},
-    rules::{Ask, Occupancy, Rules},
-    waiter::{Granted, Turn, Waiter},
+    rules::{AdmissionRequest, Occupancy, Rules},
+    wait_queue::{QueuePosition, WaitQueue},
+    waiter::{Waiter, WaiterGrant, WaiterHandle},
 };
 use crate::{
     breaker::{Breaker, Cause, Closed},
@@ -58,15 +58,15 @@ pub(super) struct Queue {
     endpoints: HashMap<Box<str>, Endpoint>,
     callers: HashMap<IpAddr, Caller>,
     /// Served before waiters of the same owner that need admission.
-    resuming: Line,
-    queued: Line,
+    resuming: WaitQueue,
+    queued: WaitQueue,
 }
 
 /// The waiter that gets the next slot.
 #[derive(Debug, Clone, Copy)]
-enum Next {
-    Resuming(Place),
-    Queued(Place),
+enum NextSlot {
+    Resuming(QueuePosition),
+    Queued(QueuePosition),
 }
 
 #[derive(Debug, Default)]
@@ -89,14 +89,14 @@ impl Queue {
         Occupancy { admitted: self.admitted, running: self.running, queued: self.queued.len() }
     }
 
-    pub(super) fn check_open(&self, ask: &Ask<'_>, rules: &Rules) -> Result<(), PoolError> {
+    pub(super) fn check_open(&self, ask: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
         if self.closed {
-            return Err(PoolError::Busy { retry_after: rules.patience });
+            return Err(PoolError::Busy { retry_after: rules.timeout });
         }
         self.check_held(ask, rules)
     }
 
-    pub(super) fn check_held(&self, ask: &Ask<'_>, rules: &Rules) -> Result<(), PoolError> {
+    pub(super) fn check_held(&self, ask: &AdmissionRequest<'_>, rules: &Rules) -> Result<(), PoolError> {
         let endpoint = self.endpoints.get(ask.endpoint);
         match endpoint.and_then(|endpoint| endpoint.breaker.closed_to(ask.caller, &rules.breaker, Instant::now())) {
             Some(Closed::Held(retry_after)) => Err(PoolError::Held { retry_after }),
@@ -116,7 +116,7 @@ impl Queue {
     }
 
     /// Records that a call ended normally.
-    pub(super) fn note_answer(&mut self, ask: Ask<'_>) {
+    pub(super) fn note_answer(&mut self, ask: AdmissionRequest<'_>) {
         if let Some(endpoint) = self.endpoints.get_mut(ask.endpoint) {
             endpoint.breaker.note_answer(Instant::now());
         }
@@ -126,16 +126,16 @@ impl Queue {
     pub(super) fn close(&mut self) {
         self.closed = true;
         // Each waiter leaves the queue itself when it finds that its sender is gone.
-        self.queued.send_away();
+        self.queued.reject();
     }
 
     /// Forgets owners and endpoints without calls.
-    pub(super) fn forget_absent(&mut self, rules: &Rules) {
+    pub(super) fn prune_idle(&mut self, rules: &Rules) {
         let now = Instant::now();
-        self.owners.forget_absent();
+        self.owners.prune_idle();
         self.callers.retain(|_, caller| *caller != Caller::default());
         // Every breaker drops its past entries, even if its endpoint is never idle.
-        self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_forgotten(&rules.breaker, now) || endpoint.admitted > 0);
+        self.endpoints.retain(|_, endpoint| !endpoint.breaker.is_expired(&rules.breaker, now) || endpoint.admitted > 0);
     }
 
     /// Grants free slots to waiters that may have them.
@@ -144,15 +144,15 @@ impl Queue {
     pub(super) fn dispatch(&mut self, rules: &Rules) {
         while self.running < rules.running {
             match self.next(rules) {
-                Some(Next::Resuming(place)) => {
-                    let Some(waiter) = self.resuming.remove(place) else { return };
+                Some(NextSlot::Resuming(slot)) => {
+                    let Some(waiter) = self.resuming.remove(slot) else { return };
                     self.run(waiter.ask());
-                    waiter.wake(Granted::Slot);
+                    waiter.wake(WaiterGrant::Slot);
                 }
-                Some(Next::Queued(place)) => {
-                    let Some(waiter) = self.leave_line(place) else { return };
+                Some(NextSlot::Queued(slot)) => {
+                    let Some(waiter) = self.dequeue_waiter(slot) else { return };
                     self.admit(waiter.ask());
-                    waiter.wake(Granted::Slot);
+                    waiter.wake(WaiterGrant::Slot);
                 }
                 None => return,
             }
@@ -162,7 +162,7 @@ impl Queue {
     /// Returns the waiter that gets the next slot, among those that only need a slot. The owner
     /// with the fewest computing calls goes first, and among those the one that has waited longest
     /// since its last slot.
-    fn next(&self, rules: &Rules) -> Option<Next> {
+    fn next(&self, rules: &Rules) -> Option<NextSlot> {
         let rank = |owner: &str| self.owners.get(owner).rank();
         let resuming = self.resuming.first(|owner| Some(rank(owner)), |waiter| self.may_compute(rules, waiter.caller));
         let may_enter = |owner: &str| {
@@ -171,9 +171,9 @@ impl Queue {
         };
         let queued = self.queued.first(may_enter, |waiter| self.has_room(rules, waiter.ask()));
         match (resuming, queued) {
-            (Some((resuming, _)), Some((queued, place))) if queued < resuming => Some(Next::Queued(place)),
-            (Some((_, place)), _) => Some(Next::Resuming(place)),
-            (None, Some((_, place))) => Some(Next::Queued(place)),
+            (Some((resuming, _)), Some((queued, slot))) if queued < resuming => Some(NextSlot::Queued(slot)),
+            (Some((_, slot)), _) => Some(NextSlot::Resuming(slot)),
+            (None, Some((_, slot))) => Some(NextSlot::Queued(slot)),
             (None, None) => None,
         }
     }
@@ -185,39 +185,39 @@ impl Queue {
             return;
         }
         for _ in 0..room {
-            let goes = |waiter: &Waiter| waiter.may_go_ahead && *waiter.endpoint == *endpoint;
-            let earliest = self.queued.earliest().filter(|place| goes(self.queued.at(*place)));
-            let Some(waiter) = earliest.and_then(|place| self.leave_line(place)) else { return };
-            waiter.wake(Granted::Ahead);
+            let goes = |waiter: &Waiter| waiter.may_run_ahead && *waiter.endpoint == *endpoint;
+            let earliest = self.queued.earliest().filter(|slot| goes(self.queued.at(*slot)));
+            let Some(waiter) = earliest.and_then(|slot| self.dequeue_waiter(slot)) else { return };
+            waiter.wake(WaiterGrant::Ahead);
         }
     }
 
     /// Returns whether a new call may run at once. While a slot is free, no waiter needs only that
     /// (see [`dispatch`](Self::dispatch)), so no owner's share is at stake.
-    pub(super) fn may_enter(&self, rules: &Rules, ask: Ask<'_>) -> bool {
+    pub(super) fn may_enter(&self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
         self.running < rules.running && self.owner_may_enter(rules, self.owners.get(ask.owner)) && self.has_room(rules, ask)
     }
 
-    pub(super) fn may_go_ahead(&self, endpoint: &str) -> bool {
+    pub(super) fn may_run_ahead(&self, endpoint: &str) -> bool {
         self.queued.is_empty() && self.resuming.is_empty() && self.endpoints.get(endpoint).is_some_and(|endpoint| endpoint.admitted > 0)
     }
 
     /// Makes a place in the queue for `ask`, if possible. If the queue is full, the owner with the
     /// most waiters loses its last place to an owner with fewer.
-    pub(super) fn make_place(&mut self, rules: &Rules, ask: Ask<'_>) -> bool {
+    pub(super) fn evict_for(&mut self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
         if self.of(ask.caller).queued >= rules.caller_queue {
             return false;
         }
         if self.queued.len() < rules.queue {
             return true;
         }
-        let last = self.queued.last_of_most().filter(|(most, _)| *most > self.queued.of(ask.owner) + 1);
+        let last = self.queued.last_of_largest().filter(|(max, _)| *max > self.queued.of(ask.owner) + 1);
         // That waiter finds that its sender is gone.
-        last.and_then(|(_, place)| self.leave_line(place)).is_some()
+        last.and_then(|(_, slot)| self.dequeue_waiter(slot)).is_some()
     }
 
     /// Takes a process and a running slot.
-    pub(super) fn admit(&mut self, ask: Ask<'_>) {
+    pub(super) fn admit(&mut self, ask: AdmissionRequest<'_>) {
         self.admitted += 1;
         self.endpoint(ask.endpoint).admitted += 1;
         self.owners.change(ask.owner, |owner| owner.admitted += 1);
@@ -226,9 +226,9 @@ impl Queue {
     }
 
     /// Releases a running slot.
-    pub(super) fn pause(&mut self, ask: Ask<'_>) {
+    pub(super) fn pause(&mut self, ask: AdmissionRequest<'_>) {
         self.caller(ask.caller, |caller| caller.computing -= 1);
-        self.give_back(ask.owner);
+        self.release(ask.owner);
     }
 
     /// Releases a running slot and continues in the background. Returns false if too many calls do
@@ -239,13 +239,13 @@ impl Queue {
         if goes {
             self.background += 1;
             self.owners.change(owner, |owner| owner.background += 1);
-            self.give_back(owner);
+            self.release(owner);
         }
         goes
     }
 
     /// Enters the background if the next waiter belongs to another owner. Returns false otherwise.
-    pub(super) fn make_way(&mut self, rules: &Rules, owner: &str) -> bool {
+    pub(super) fn yield_slot(&mut self, rules: &Rules, owner: &str) -> bool {
         self.owner_of_next(rules).is_some_and(|next| next != owner) && self.enter_background(rules, owner)
     }
 
@@ -261,14 +261,14 @@ impl Queue {
     }
 
     /// Ends a computation in the background.
-    pub(super) fn leave_background(&mut self, ask: Ask<'_>) {
+    pub(super) fn leave_background(&mut self, ask: AdmissionRequest<'_>) {
         self.background -= 1;
         self.owners.change(ask.owner, |owner| owner.background -= 1);
         self.caller(ask.caller, |caller| caller.computing -= 1);
     }
 
     /// Releases a process.
-    pub(super) fn leave(&mut self, ask: Ask<'_>) {
+    pub(super) fn leave(&mut self, ask: AdmissionRequest<'_>) {
         self.admitted -= 1;
         self.owners.change(ask.owner, |owner| owner.admitted -= 1);
         self.caller(ask.caller, |caller| caller.admitted -= 1);
@@ -295,7 +295,7 @@ impl Queue {
     }
 
     /// Queues for a process and a running slot.
-    pub(super) fn enqueue(&mut self, ask: Ask<'_>, may_go_ahead: bool) -> Turn {
+    pub(super) fn enqueue(&mut self, ask: AdmissionRequest<'_>, may_go_ahead: bool) -> WaiterHandle {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, may_go_ahead);
         self.caller(ask.caller, |caller| caller.queued += 1);
         self.queued.push(waiter);
@@ -303,14 +303,14 @@ impl Queue {
     }
 
     /// Queues for a running slot, ahead of calls without a process.
-    pub(super) fn enqueue_resuming(&mut self, ask: Ask<'_>) -> Turn {
+    pub(super) fn enqueue_resuming(&mut self, ask: AdmissionRequest<'_>) -> WaiterHandle {
         let (waiter, turn) = Waiter::new(self.ticket(), ask, false);
         self.resuming.push(waiter);
         turn
     }
 
     /// Removes a waiter from the queue. Returns false if it is not there any more.
-    pub(super) fn dequeue(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
+    pub(super) fn dequeue(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
         let was_queued = self.queued.take(ask.owner, ticket);
         if was_queued {
             self.caller(ask.caller, |caller| caller.queued -= 1);
@@ -319,12 +319,12 @@ impl Queue {
     }
 
     /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
-    pub(super) fn dequeue_resuming(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
+    pub(super) fn dequeue_resuming(&mut self, ask: AdmissionRequest<'_>, ticket: u64) -> bool {
         self.resuming.take(ask.owner, ticket)
     }
 
-    fn leave_line(&mut self, place: Place) -> Option<Waiter> {
-        let waiter = self.queued.remove(place)?;
+    fn dequeue_waiter(&mut self, slot: QueuePosition) -> Option<Waiter> {
+        let waiter = self.queued.remove(slot)?;
         self.caller(waiter.caller, |caller| caller.queued -= 1);
         Some(waiter)
     }
@@ -337,7 +337,7 @@ impl Queue {
 
     /// Returns whether the caller and the endpoint of `ask` may have one more process, apart from
     /// the owner.
-    fn has_room(&self, rules: &Rules, ask: Ask<'_>) -> bool {
+    fn has_room(&self, rules: &Rules, ask: AdmissionRequest<'_>) -> bool {
         self.of(ask.caller).admitted < rules.caller_processes
             && self.may_compute(rules, ask.caller)
             && self.endpoints.get(ask.endpoint).map_or(0, |endpoint| endpoint.admitted) < ask.concurrency.max(1)
@@ -351,8 +351,8 @@ impl Queue {
 
     fn owner_of_next(&self, rules: &Rules) -> Option<&str> {
         let next = match self.next(rules)? {
-            Next::Resuming(place) => self.resuming.at(place),
-            Next::Queued(place) => self.queued.at(place),
+            NextSlot::Resuming(slot) => self.resuming.at(slot),
+            NextSlot::Queued(slot) => self.queued.at(slot),
         };
         Some(&next.owner)
     }
@@ -362,7 +362,7 @@ impl Queue {
         self.owners.get(one).computing() < self.owners.get(other).computing()
     }
 
-    fn run(&mut self, ask: Ask<'_>) {
+    fn run(&mut self, ask: AdmissionRequest<'_>) {
         self.caller(ask.caller, |caller| caller.computing += 1);
         self.take_slot(ask.owner);
     }
@@ -372,7 +372,7 @@ impl Queue {
         self.owners.serve(owner);
     }
 
-    fn give_back(&mut self, owner: &str) {
+    fn release(&mut self, owner: &str) {
         self.running -= 1;
         self.owners.change(owner, |owner| owner.running -= 1);
     }
@@ -400,8 +400,8 @@ impl Queue {
     }
 
     #[cfg(test)]
-    pub(super) fn remembers_nobody(&self) -> bool {
-        self.endpoints.is_empty() && self.owners.remembers_nobody() && self.callers.is_empty()
+    pub(super) fn is_empty_of_owners(&self) -> bool {
+        self.endpoints.is_empty() && self.owners.is_empty_of_owners() && self.callers.is_empty()
     }
 
     #[cfg(test)]
@@ -410,7 +410,7 @@ impl Queue {
     }
 
     #[cfg(test)]
-    pub(super) fn leaves_nobody_waiting(&self, rules: &Rules) -> bool {
+    pub(super) fn is_work_conserving(&self, rules: &Rules) -> bool {
         self.running == rules.running || self.next(rules).is_none()
     }
 
@@ -425,7 +425,7 @@ impl Queue {
     }
 
     #[cfg(test)]
-    pub(super) fn counts_nobody(&self) -> bool {
+    pub(super) fn counts_no_owner(&self) -> bool {
         self.background == 0 && self.owners.count_nobody() && self.callers.values().all(|caller| *caller == Caller::default())
     }
 }

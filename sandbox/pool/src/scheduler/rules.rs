@@ -19,13 +19,13 @@ pub(crate) struct Rules {
     pub(crate) queue: usize,
     /// Part of the queue that one caller may use.
     pub(crate) caller_queue: usize,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) breaker: BreakerRules,
 }
 
 /// A request for admission.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct AdmissionRequest<'a> {
     pub(crate) owner: &'a str,
     pub(crate) endpoint: &'a str,
     /// The caller, for limits per caller. `None` means the host itself.

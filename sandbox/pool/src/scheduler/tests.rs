@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::breaker::BreakerRules;
 
-const BREAKER: BreakerRules = BreakerRules { kills: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
+const BREAKER: BreakerRules = BreakerRules { stops: 5, window: Duration::from_secs(60), hold: Duration::from_secs(60) };
 
 fn rules(running: usize) -> Rules {
     Rules {
@@ -23,7 +23,7 @@ fn rules(running: usize) -> Rules {
         quantum: Duration::from_millis(100),
         queue: 256,
         caller_queue: 128,
-        patience: Duration::from_secs(1),
+        timeout: Duration::from_secs(1),
         breaker: BREAKER,
     }
 }
@@ -32,15 +32,15 @@ fn scheduler(running: usize) -> Scheduler {
     Scheduler::new(rules(running))
 }
 
-fn ask<'a>(owner: &'a str, endpoint: &'a str) -> Ask<'a> {
-    Ask { owner, endpoint, caller: None, concurrency: 100 }
+fn ask<'a>(owner: &'a str, endpoint: &'a str) -> AdmissionRequest<'a> {
+    AdmissionRequest { owner, endpoint, caller: None, concurrency: 100 }
 }
 
-fn of(address: u8) -> Ask<'static> {
-    Ask { caller: Some([127, 0, 0, address].into()), ..ask("a", "x") }
+fn of(address: u8) -> AdmissionRequest<'static> {
+    AdmissionRequest { caller: Some([127, 0, 0, address].into()), ..ask("a", "x") }
 }
 
-async fn wait<'a>(scheduler: &'a Scheduler, ask: Ask<'a>, ahead: Ahead) -> Result<Admitted<'a>, PoolError> {
+async fn wait<'a>(scheduler: &'a Scheduler, ask: AdmissionRequest<'a>, ahead: Ahead) -> Result<Admitted<'a>, PoolError> {
     scheduler.wait(ask, ahead, scheduler.deadline()).await
 }
 
@@ -52,10 +52,10 @@ fn goes_ahead(leave: Option<Result<Admitted<'_>, PoolError>>) -> bool {
 async fn call_over_the_slots_waits_and_is_refused_after_a_second() {
     let scheduler = scheduler(1);
     let first = scheduler.acquire(ask("a", "x")).await.unwrap();
-    let asked = Instant::now();
+    let request = Instant::now();
     let refused = scheduler.acquire(ask("a", "x")).await;
     assert!(matches!(refused, Err(PoolError::Busy { .. })));
-    assert_eq!(asked.elapsed(), Duration::from_secs(1));
+    assert_eq!(request.elapsed(), Duration::from_secs(1));
     drop(first);
     scheduler.acquire(ask("a", "x")).await.unwrap();
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
@@ -87,7 +87,7 @@ async fn owner_alone_has_every_slot_and_with_company_half() {
 #[tokio::test(start_paused = true)]
 async fn endpoint_over_its_concurrency_waits_and_others_pass_it() {
     let scheduler = scheduler(4);
-    let narrow = Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 };
+    let narrow = AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 };
     let first = scheduler.acquire(narrow).await.unwrap();
     let mut second = Box::pin(scheduler.acquire(narrow));
     assert!((&mut second).now_or_never().is_none());
@@ -201,12 +201,12 @@ async fn owners_with_their_share_resume_behind_those_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_with_calls_under_way_or_held_are_not_forgotten() {
+async fn those_with_calls_in_flight_or_held_are_not_forgotten() {
     let scheduler = scheduler(2);
-    let narrow = Ask { concurrency: 1, ..ask("a", "x") };
+    let narrow = AdmissionRequest { concurrency: 1, ..ask("a", "x") };
     let running = scheduler.acquire(narrow).await.unwrap();
     assert_eq!((0..5).filter(|_| scheduler.note_stop("held", None, Cause::Code)).count(), 1);
-    scheduler.forget_absent();
+    scheduler.prune_idle();
     assert!(scheduler.acquire(narrow).now_or_never().is_none(), "its endpoint is at its concurrency");
     assert!(matches!(scheduler.acquire(ask("b", "held")).await, Err(PoolError::Held { .. })));
     let other = scheduler.acquire(ask("b", "y")).await.unwrap();
@@ -231,8 +231,8 @@ async fn endpoint_of_many_kills_is_held_and_its_queue_with_it() {
     scheduler.acquire(ask("a", "y")).await.unwrap();
     tokio::time::advance(Duration::from_secs(60)).await;
     scheduler.acquire(ask("a", "x")).await.unwrap();
-    scheduler.forget_absent();
-    assert!(scheduler.0.lock().remembers_nobody());
+    scheduler.prune_idle();
+    assert!(scheduler.0.lock().is_empty_of_owners());
 }
 
 #[tokio::test(start_paused = true)]
@@ -265,7 +265,9 @@ async fn slots_are_neither_lost_nor_lent_twice() {
             let (owner, endpoint) = (["a", "b", "c"][number as usize % 3], ["x", "y"][number as usize % 2]);
             let step = Duration::from_millis(number * 7919 % 23);
             let visit = async {
-                let Ok(mut permit) = scheduler.acquire(Ask { owner, endpoint, caller: None, concurrency: 4 }).await else { return };
+                let Ok(mut permit) = scheduler.acquire(AdmissionRequest { owner, endpoint, caller: None, concurrency: 4 }).await else {
+                    return;
+                };
                 assert!(scheduler.occupancy().running <= 3);
                 tokio::time::sleep(step).await;
                 permit.park();
@@ -275,11 +277,11 @@ async fn slots_are_neither_lost_nor_lent_twice() {
                 assert!(scheduler.occupancy().running <= 3);
             };
             // Every seventh call is abandoned midway.
-            let patience = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
-            let _ = timeout(patience, visit).await;
+            let limit = if number.is_multiple_of(7) { step * 2 } else { Duration::from_secs(60) };
+            let _ = timeout(limit, visit).await;
         }
     };
     join_all((0..400).map(visit)).await;
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }

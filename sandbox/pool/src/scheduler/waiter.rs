@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use tokio::sync::oneshot;
 
-use super::rules::Ask;
+use super::rules::AdmissionRequest;
 
 /// The permission that a waiter gets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Granted {
+pub(super) enum WaiterGrant {
     /// A running slot, and the process if it asked for one.
     Slot,
     /// Permission to be sent ahead without a slot.
@@ -23,20 +23,20 @@ pub(super) struct Waiter {
     pub(super) endpoint: Box<str>,
     pub(super) caller: Option<IpAddr>,
     concurrency: usize,
-    pub(super) may_go_ahead: bool,
+    pub(super) may_run_ahead: bool,
     /// `None` once the scheduler is closed.
-    wake: Option<oneshot::Sender<Granted>>,
+    wake: Option<oneshot::Sender<WaiterGrant>>,
 }
 
 /// The receiving side of a [`Waiter`]. Its holder waits.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct WaiterHandle {
     pub(super) ticket: u64,
-    pub(super) granted: oneshot::Receiver<Granted>,
+    pub(super) granted: oneshot::Receiver<WaiterGrant>,
 }
 
 impl Waiter {
-    pub(super) fn new(ticket: u64, ask: Ask<'_>, may_go_ahead: bool) -> (Self, Turn) {
+    pub(super) fn new(ticket: u64, ask: AdmissionRequest<'_>, may_go_ahead: bool) -> (Self, WaiterHandle) {
         let (wake, granted) = oneshot::channel();
         let waiter = Self {
             ticket,
@@ -44,25 +44,25 @@ impl Waiter {
             endpoint: ask.endpoint.into(),
             caller: ask.caller,
             concurrency: ask.concurrency,
-            may_go_ahead,
+            may_run_ahead: may_go_ahead,
             wake: Some(wake),
         };
-        (waiter, Turn { ticket, granted })
+        (waiter, WaiterHandle { ticket, granted })
     }
 
-    pub(super) fn ask(&self) -> Ask<'_> {
-        Ask { owner: &self.owner, endpoint: &self.endpoint, caller: self.caller, concurrency: self.concurrency }
+    pub(super) fn ask(&self) -> AdmissionRequest<'_> {
+        AdmissionRequest { owner: &self.owner, endpoint: &self.endpoint, caller: self.caller, concurrency: self.concurrency }
     }
 
     /// Wakes the waiter. If it was abandoned meanwhile, dropping it returns the grant.
-    pub(super) fn wake(self, granted: Granted) {
+    pub(super) fn wake(self, granted: WaiterGrant) {
         if let Some(wake) = self.wake {
             let _ = wake.send(granted);
         }
     }
 
     /// Dismisses the waiter by dropping its sender.
-    pub(super) fn send_away(&mut self) {
+    pub(super) fn reject(&mut self) {
         self.wake = None;
     }
 }

@@ -18,15 +18,15 @@ fn busy() -> Busy {
 const AMPLE: Budget = Budget { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40 };
 
 /// Looks until there is a verdict.
-async fn verdict(budget: Budget, pid: u32) -> (StopReason, Seen) {
+async fn verdict(budget: Budget, pid: u32) -> (StopReason, BudgetReport) {
     let meter = Meter::new(Arc::default());
     meter.begin(budget);
     loop {
-        match meter.look(pid, Round::Tick, Duration::from_millis(50)) {
-            Look::Well { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
-            Look::Dead | Look::Free => panic!("it is alive"),
-            Look::Over(reason) => {
-                assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Free), "one verdict is enough");
+        match meter.look(pid, WatchdogTick::Tick, Duration::from_millis(50)) {
+            WatchdogFinding::Well { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+            WatchdogFinding::Dead | WatchdogFinding::Free => panic!("it is alive"),
+            WatchdogFinding::Over(reason) => {
+                assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Free), "one verdict is enough");
                 return (reason, meter.finish());
             }
         }
@@ -61,9 +61,9 @@ async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
         meter.begin(AMPLE);
         meter.slow_down();
         for tick in 0..30 {
-            assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Well { .. }));
-            if let Some(since) = meter.starves_since().filter(|_| turns && tick % 3 == 2) {
-                meter.have_turn(pid, since);
+            assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
+            if let Some(since) = meter.starved_since().filter(|_| turns && tick % 3 == 2) {
+                meter.give_turn(pid, since);
             }
             tokio::time::sleep(TICK).await;
         }
@@ -79,7 +79,7 @@ async fn who_is_slowed_gets_on_by_its_turns_however_much_others_want() {
         }
     }
     assert!(with >= without + TICK, "{without:?} without turns, {with:?} with them");
-    assert!(meter.regain_pace(pid));
+    assert!(meter.restore_pace(pid));
     drop(others);
 }
 
@@ -88,19 +88,19 @@ async fn who_starves_is_slowed_wants_to_compute_and_gets_nothing() {
     let idle = Busy(Command::new("sleep").arg("600").spawn().unwrap());
     let (pid, meter) = (idle.0.id(), Meter::new(Arc::default()));
     meter.begin(AMPLE);
-    let look = || assert!(matches!(meter.look(pid, Round::Tick, Duration::ZERO), Look::Well { .. }));
+    let look = || assert!(matches!(meter.look(pid, WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
     look();
-    assert_eq!(meter.starves_since(), None, "it is not slowed");
+    assert_eq!(meter.starved_since(), None, "it is not slowed");
     meter.slow_down();
     look();
-    let since = meter.starves_since();
+    let since = meter.starved_since();
     assert!(since.is_some());
     meter.set_parked(true);
-    assert_eq!(meter.starves_since(), None, "it waits for the host");
+    assert_eq!(meter.starved_since(), None, "it waits for the host");
     meter.set_parked(false);
-    assert_eq!(meter.starves_since(), since);
+    assert_eq!(meter.starved_since(), since);
     meter.slow_down();
-    assert_eq!(meter.starves_since(), None, "it had its turn, which ends with the next look");
+    assert_eq!(meter.starved_since(), None, "it had its turn, which ends with the next look");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn call_within_its_grace_is_answered_but_not_within_its_limits() {
     let meter = Meter::new(Arc::default());
     meter.begin(Budget { wall_ms: 10, ..AMPLE });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert!(matches!(meter.look(std::process::id(), Round::Tick, Duration::from_secs(60)), Look::Well { .. }));
+    assert!(matches!(meter.look(std::process::id(), WatchdogTick::Tick, Duration::from_secs(60)), WatchdogFinding::Well { .. }));
     let seen = meter.finish();
     assert!(seen.verdict.is_none() && !seen.within);
     assert!(meter.is_free());
@@ -130,11 +130,11 @@ async fn processor_time_of_a_call_that_waits_is_looked_at_less_often() {
     let looks = |parked| {
         meter.begin(AMPLE);
         meter.set_parked(parked);
-        let looked = |_| {
-            assert!(matches!(meter.look(busy.0.id(), Round::Tick, Duration::ZERO), Look::Well { .. }));
+        let checked = |_| {
+            assert!(matches!(meter.look(busy.0.id(), WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Well { .. }));
             meter.lock().as_ref().unwrap().first.is_some()
         };
-        let first = (1..=PARKED_TICKS).map(looked).position(|seen| seen);
+        let first = (1..=PARKED_TICKS).map(checked).position(|seen| seen);
         meter.finish();
         first
     };
@@ -149,8 +149,8 @@ async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that
         let budget = Budget { rss_bytes: limit, ..AMPLE };
         meter.begin(budget);
         meter.set_parked(parked);
-        let look = || match meter.look(pid, Round::Between, Duration::ZERO) {
-            Look::Well { own_bytes, next } => (own_bytes.is_some(), next),
+        let look = || match meter.look(pid, WatchdogTick::Between, Duration::ZERO) {
+            WatchdogFinding::Well { own_bytes, next } => (own_bytes.is_some(), next),
             other => panic!("{other:?}"),
         };
         let (measured, next) = look();
@@ -164,7 +164,10 @@ async fn memory_is_looked_at_when_it_is_due_also_between_ticks_and_of_calls_that
     }
     meter.begin(Budget { rss_bytes: own / 2, ..AMPLE });
     tokio::time::advance(Duration::from_millis(4)).await;
-    assert!(matches!(meter.look(pid, Round::Between, Duration::ZERO), Look::Over(StopReason::Memory { .. })), "it is known to be full");
+    assert!(
+        matches!(meter.look(pid, WatchdogTick::Between, Duration::ZERO), WatchdogFinding::Over(StopReason::Memory { .. })),
+        "it is known to be full"
+    );
 }
 
 #[test]
@@ -194,7 +197,7 @@ async fn processor_time_is_known_between_two_looks() {
     let meter = Meter::new(Arc::default());
     for looks in 0..3 {
         meter.begin(AMPLE);
-        (0..looks).for_each(|_| drop(meter.look(std::process::id(), Round::Tick, Duration::ZERO)));
+        (0..looks).for_each(|_| drop(meter.look(std::process::id(), WatchdogTick::Tick, Duration::ZERO)));
         assert_eq!(meter.finish().cpu.is_some(), looks > 1, "{looks} looks");
     }
 }

@@ -11,11 +11,11 @@ fn holding(bytes: usize) -> Buffers {
 }
 
 #[test]
-fn buffers_of_usual_calls_are_kept_and_larger_ones_let_go() {
-    for (bytes, kept) in [(1_024, 1_024), (KEPT_BYTES, KEPT_BYTES), (KEPT_BYTES + 1, 0)] {
+fn buffers_of_usual_calls_are_kept_and_larger_ones_released() {
+    for (bytes, stored) in [(1_024, 1_024), (RETAINED_BYTES, RETAINED_BYTES), (RETAINED_BYTES + 1, 0)] {
         let mut buffers = holding(bytes);
         buffers.trim();
-        assert_eq!((buffers.out.capacity(), buffers.input.capacity()), (kept, kept));
+        assert_eq!((buffers.out.capacity(), buffers.input.capacity()), (stored, stored));
     }
     let mut read = Buffers { input: vec![1, 2], taken: 2, ..Buffers::default() };
     read.trim();
@@ -23,16 +23,16 @@ fn buffers_of_usual_calls_are_kept_and_larger_ones_let_go() {
 }
 
 #[test]
-fn what_went_out_is_let_go_when_it_is_much_and_as_much_as_what_did_not() {
+fn what_went_out_is_released_when_it_is_much_and_as_much_as_what_did_not() {
     for (sent, unsent, stays) in [
-        (KEPT_BYTES, 9, KEPT_BYTES),
-        (KEPT_BYTES + 1, 9, 0),
-        (KEPT_BYTES + 1, KEPT_BYTES + 1, 0),
-        (KEPT_BYTES + 1, KEPT_BYTES + 2, KEPT_BYTES + 1),
+        (RETAINED_BYTES, 9, RETAINED_BYTES),
+        (RETAINED_BYTES + 1, 9, 0),
+        (RETAINED_BYTES + 1, RETAINED_BYTES + 1, 0),
+        (RETAINED_BYTES + 1, RETAINED_BYTES + 2, RETAINED_BYTES + 1),
     ] {
         let mut buffers = Buffers { out: vec![0; sent + unsent], sent, ..Buffers::default() };
         assert_eq!(buffers.unsent(), unsent);
-        buffers.let_go_of_sent();
+        buffers.drop_sent();
         assert_eq!((buffers.sent, buffers.unsent()), (stays, unsent), "{sent} of {}", sent + unsent);
     }
 }
@@ -54,7 +54,7 @@ async fn read(buffers: &mut Buffers, stream: &UnixStream) {
 }
 
 #[tokio::test]
-async fn frame_on_its_way_gets_room_as_it_comes_and_no_more_than_it_needs() {
+async fn frame_in_flight_gets_room_as_it_comes_and_no_more_than_it_needs() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut buffers = Buffers::default();
     theirs.write_all(&u32::to_le_bytes(8 << 20)).await.unwrap();
@@ -77,7 +77,7 @@ async fn frame_on_its_way_gets_room_as_it_comes_and_no_more_than_it_needs() {
 }
 
 #[tokio::test]
-async fn buffers_of_a_burst_are_let_go_during_the_call() {
+async fn buffers_of_a_burst_are_released_during_the_call() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let mut buffers = Buffers::default();
     let line = LogLine { level: LogLevel::Info, message: "m".repeat(1 << 20), fields: String::new() };
@@ -95,17 +95,17 @@ async fn buffers_of_a_burst_are_let_go_during_the_call() {
 
     let value = OpValue::Bytes(vec![0; 4 << 20].into());
     buffers.put(&ToWorker::Reply { op: 1, result: Ok(value) }).unwrap();
-    let mut heard = vec![0; buffers.unsent()];
+    let mut received = vec![0; buffers.unsent()];
     let sends = async {
         while buffers.unsent() > 0 {
             ours.writable().await.unwrap();
             buffers.flush(&ours).unwrap();
-            assert!(buffers.sent <= buffers.unsent().max(KEPT_BYTES), "what went out is let go");
+            assert!(buffers.sent <= buffers.unsent().max(RETAINED_BYTES), "what went out is let go");
         }
     };
-    let (read, ()) = tokio::join!(theirs.read_exact(&mut heard), sends);
+    let (read, ()) = tokio::join!(theirs.read_exact(&mut received), sends);
     read.unwrap();
-    assert!(buffers.out.capacity() <= KEPT_BYTES);
+    assert!(buffers.out.capacity() <= RETAINED_BYTES);
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn end_of_a_worker_is_found_by_reading_and_a_socket_that_fails_at_once() {
     drop(theirs);
     ours.writable().await.unwrap();
     let mut buffers = Buffers { out: vec![1], ..Buffers::default() };
-    assert!(buffers.flush(&ours).is_ok() && buffers.nothing_to_send());
+    assert!(buffers.flush(&ours).is_ok() && buffers.is_sent());
     ours.readable().await.unwrap();
     assert_eq!(buffers.fill(&ours).unwrap_err().kind(), ErrorKind::UnexpectedEof);
 

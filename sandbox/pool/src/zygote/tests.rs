@@ -14,7 +14,7 @@ const BOOT: Duration = Duration::from_secs(5);
 struct Nursery {
     worker: Child,
     /// Messages of each future zygote: 0 for ready, then the answer to an order.
-    says: RefCell<Vec<i32>>,
+    replies: RefCell<Vec<i32>>,
     /// The other ends of the sockets of started zygotes, oldest first.
     ends: RefCell<Vec<OwnedFd>>,
     started: Cell<usize>,
@@ -24,20 +24,20 @@ impl Nursery {
     fn new() -> Self {
         let worker = sleeper();
         let forks = std::iter::once(0).chain(std::iter::repeat_n(worker.id().cast_signed(), 9));
-        Self { says: RefCell::new(forks.collect()), worker, ends: RefCell::default(), started: Cell::new(0) }
+        Self { replies: RefCell::new(forks.collect()), worker, ends: RefCell::default(), started: Cell::new(0) }
     }
 
     fn start(&self) -> io::Result<Zygote> {
         let (control, end) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        self.says.borrow().iter().for_each(|number| say(&end, *number));
+        self.replies.borrow().iter().for_each(|number| send_order(&end, *number));
         self.ends.borrow_mut().push(end);
         self.started.set(self.started.get() + 1);
-        Ok(Zygote { child: sleeper(), control, born: Instant::now(), forks: 0, is_ready: false })
+        Ok(Zygote { child: sleeper(), control, forked: Instant::now(), forks: 0, is_ready: false })
     }
 
     /// Returns whether a worker of a tier is forked.
     fn forks(&self, zygotes: &mut Zygotes, tier: Tier) -> bool {
-        zygotes.fork(|| self.start(), tier, Terms::default()).is_some()
+        zygotes.fork_worker(|| self.start(), tier, WorkerSpec::default()).is_some()
     }
 }
 
@@ -52,14 +52,14 @@ fn sleeper() -> Child {
     Command::new("/bin/sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap()
 }
 
-fn say(end: &OwnedFd, number: i32) {
+fn send_order(end: &OwnedFd, number: i32) {
     send(end, &number.to_le_bytes(), SendFlags::NOSIGNAL).unwrap();
 }
 
 /// Returns zygotes that fork three workers each and have no patience.
 fn zygotes() -> Zygotes {
     let config = PoolConfig::new("/bin/false");
-    Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, zygote_patience: Duration::ZERO, boot_patience: BOOT, ..config })
+    Zygotes::new(&PoolConfig { zygote_forks: 3, zygote_life: LIFE, zygote_timeout: Duration::ZERO, boot_timeout: BOOT, ..config })
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,7 +86,7 @@ async fn another_one_takes_over_when_one_is_old() {
 async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
-    nursery.says.borrow_mut().clear();
+    nursery.replies.borrow_mut().clear();
     assert!((0..3).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2), "it is on its way");
     // A process that has just started may still have the socket open.
@@ -101,17 +101,17 @@ async fn next_one_is_awaited_alone_while_it_boots_and_given_up_when_it_fails() {
 #[tokio::test(start_paused = true)]
 async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_time() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
-    let forks = nursery.says.take();
+    let forks = nursery.replies.take();
     assert!(!nursery.forks(&mut zygotes, Tier::Jit) && !nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 1));
-    forks.iter().for_each(|number| say(&nursery.ends.borrow()[0], *number));
+    forks.iter().for_each(|number| send_order(&nursery.ends.borrow()[0], *number));
     // The successors do not get ready in time, neither before nor after this one is gone.
     assert!((0..4).all(|_| nursery.forks(&mut zygotes, Tier::Jit)));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 2));
     tokio::time::advance(BOOT).await;
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (2, 1));
-    zygotes.lines[Tier::Jit] = Line::default();
+    zygotes.lines[Tier::Jit] = ZygoteSlot::default();
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
     tokio::time::advance(BOOT).await;
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
@@ -121,11 +121,11 @@ async fn one_that_boots_for_long_is_neither_waited_for_nor_given_up_before_its_t
 #[tokio::test(start_paused = true)]
 async fn one_that_does_not_answer_is_ended_but_for_the_worker_that_it_has_forked() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
-    nursery.says.borrow_mut().truncate(1);
+    nursery.replies.borrow_mut().truncate(1);
     assert!(!nursery.forks(&mut zygotes, Tier::Jit));
     assert_eq!((nursery.started.get(), zygotes.census().zygotes), (1, 0));
     let mut zygote = nursery.start().unwrap();
-    say(&nursery.ends.borrow()[1], 5);
+    send_order(&nursery.ends.borrow()[1], 5);
     assert_eq!([zygote.last_answer().unwrap(), zygote.last_answer().unwrap()], [0, 5]);
     assert!(zygote.has_ended());
 }
@@ -133,7 +133,7 @@ async fn one_that_does_not_answer_is_ended_but_for_the_worker_that_it_has_forked
 #[tokio::test(start_paused = true)]
 async fn workers_are_started_by_themselves_for_a_while_after_one_was_of_no_use() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
-    nursery.says.replace(vec![0, -11]);
+    nursery.replies.replace(vec![0, -11]);
     for (wait, started) in [(Duration::ZERO, 1), (PAUSE / 2, 1), (PAUSE / 2, 2)] {
         tokio::time::advance(wait).await;
         assert!(!nursery.forks(&mut zygotes, Tier::Jit));
@@ -144,32 +144,32 @@ async fn workers_are_started_by_themselves_for_a_while_after_one_was_of_no_use()
 #[test]
 fn zygote_that_cannot_fork_says_why_and_one_that_names_nobody_is_not_believed() {
     let nursery = Nursery::new();
-    nursery.says.replace(vec![-11, 0, std::process::id().cast_signed()]);
+    nursery.replies.replace(vec![-11, 0, std::process::id().cast_signed()]);
     let mut zygote = nursery.start().unwrap();
-    let errors = [(); 3].map(|()| zygote.fork(Terms::default(), Duration::ZERO).unwrap_err().raw_os_error());
+    let errors = [(); 3].map(|()| zygote.fork_worker(WorkerSpec::default(), Duration::ZERO).unwrap_err().raw_os_error());
     assert_eq!(errors, [Some(11), Some(0), Some(10)], "and this process is no child of its own");
-    assert_eq!(zygote.fork(Terms::default(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(zygote.fork_worker(WorkerSpec::default(), Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[test]
-fn worker_that_cannot_begin_in_a_group_is_forked_without_and_told_as_such() {
+fn worker_that_cannot_begin_in_a_group_is_forked_without_and_reported_as_such() {
     let nursery = Nursery::new();
     let worker = nursery.worker.id().cast_signed();
     let group = std::fs::File::open("/").unwrap();
-    let terms = Terms { group: Some(group.as_fd()), ..Terms::default() };
-    for (says, is_in_group, forked) in [(vec![worker], true, 1), (vec![-38, worker], false, 1)] {
-        nursery.says.replace(says);
+    let terms = WorkerSpec { group: Some(group.as_fd()), ..WorkerSpec::default() };
+    for (text, is_in_group, forked) in [(vec![worker], true, 1), (vec![-38, worker], false, 1)] {
+        nursery.replies.replace(text);
         let mut zygote = nursery.start().unwrap();
-        let newborn = zygote.fork(terms, Duration::ZERO).unwrap();
+        let newborn = zygote.fork_worker(terms, Duration::ZERO).unwrap();
         assert_eq!((newborn.pid.as_raw_nonzero().get(), newborn.is_in_group, zygote.forks), (worker, is_in_group, forked));
     }
-    nursery.says.replace(vec![-38, -11]);
-    let error = nursery.start().unwrap().fork(terms, Duration::ZERO).unwrap_err();
+    nursery.replies.replace(vec![-38, -11]);
+    let error = nursery.start().unwrap().fork_worker(terms, Duration::ZERO).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(11), "it is of no use at all");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_ended_is_let_go_at_the_next_look_and_the_others_stay() {
+async fn one_that_has_ended_is_released_at_the_next_look_and_the_others_stay() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit) && nursery.forks(&mut zygotes, Tier::Jitless));
     zygotes.look();
@@ -187,7 +187,7 @@ async fn none_that_is_no_good_is_there_any_more_and_none_starts_for_a_while() {
     let (nursery, mut zygotes) = (Nursery::new(), zygotes());
     assert!(nursery.forks(&mut zygotes, Tier::Jit));
     zygotes.distrust();
-    assert_eq!(zygotes.census(), Census::default());
+    assert_eq!(zygotes.census(), ZygoteCounts::default());
     assert!(!nursery.forks(&mut zygotes, Tier::Jit), "not for a while");
     assert!(nursery.forks(&mut zygotes, Tier::Jitless), "of which there was none");
     tokio::time::advance(PAUSE).await;

@@ -6,55 +6,55 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 use tollhouse_protocol::Isolation;
 
-use crate::house::{COUNTER, ENDLESS, House, Tool, json, sleeping};
+use crate::test_pool::{COUNTER, ENDLESS, TestPool, Tool, json, sleeping};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hundred_waiting_calls_need_two_slots_and_the_time_of_one() {
-    let house = House::start(|config| {
+    let pool = TestPool::start(|config| {
         (config.running, config.max_processes, config.spares) = (2, 120, 0);
-        config.patience = Duration::from_secs(60);
+        config.timeout = Duration::from_secs(60);
     })
     .await;
     let mut tool =
         Tool::new("sleeper", "export default async (req) => { await new Promise((wake) => setTimeout(wake, req.body)); return 1; };");
     // Starts the processes first, because the test measures waits and not starts.
     tool.body = "5000";
-    join_all((0..100).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
-    let warm = house.pool.status().idle;
+    join_all((0..100).map(|_| pool.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    let warm = pool.pool.status().idle;
     assert!(warm > 20, "most calls waited beside each other: {warm}");
     tool.body = "1000";
-    let asked = Instant::now();
-    join_all((0..warm).map(|_| house.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
+    let request = Instant::now();
+    join_all((0..warm).map(|_| pool.call(&tool))).await.into_iter().for_each(|ran| assert_eq!(json(ran), "1"));
     // Two at a time, they would take at least ten seconds.
-    assert!(asked.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", asked.elapsed());
-    house.close().await;
+    assert!(request.elapsed() < Duration::from_secs(5), "{warm} calls took {:?}", request.elapsed());
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn owner_that_floods_leaves_others_their_half() {
-    let house = House::start(|config| (config.running, config.patience) = (2, Duration::from_secs(30))).await;
+    let test_pool = TestPool::start(|config| (config.running, config.timeout) = (2, Duration::from_secs(30))).await;
     let spin = "export default () => { let n = 0; for (let i = 0; i < 2e6; i++) n += i % 7; return n > 0; };";
     let (flood, guest) = (Tool::new("flood", spin).of("flooder"), Tool::new("guest", "export default () => 1;").of("guest"));
-    house.call(&guest).await.unwrap();
-    let flooding = join_all((0..40).map(|_| house.call(&flood)));
+    test_pool.call(&guest).await.unwrap();
+    let flooding = join_all((0..40).map(|_| test_pool.call(&flood)));
     let visiting = async {
-        house.until(|pool| pool.status().queued > 20).await;
-        let asked = Instant::now();
-        house.call(&guest).await.unwrap();
-        (asked.elapsed(), house.pool.status().queued)
+        test_pool.until(|pool| pool.status().queued > 20).await;
+        let request = Instant::now();
+        test_pool.call(&guest).await.unwrap();
+        (request.elapsed(), test_pool.pool.status().queued)
     };
     let (flooded, (waited, still_queued)) = tokio::join!(flooding, visiting);
     assert!(flooded.iter().all(Result::is_ok));
     assert!(still_queued > 5, "the guest was served before the flood was over: {still_queued} queued, waited {waited:?}");
-    house.close().await;
+    test_pool.close().await;
 }
 
 /// Many concurrent calls that end in every possible way, some abandoned midway.
 #[tokio::test(flavor = "multi_thread")]
 async fn storm_of_calls_leaves_nothing_behind() {
-    let house = House::start(|config| {
+    let pool = TestPool::start(|config| {
         (config.running, config.max_processes, config.breaker_kills) = (3, 10, usize::MAX);
-        config.patience = Duration::from_secs(60);
+        config.timeout = Duration::from_secs(60);
     })
     .await;
     let mut endless = Tool::new("endless", ENDLESS).of("a");
@@ -70,57 +70,57 @@ async fn storm_of_calls_leaves_nothing_behind() {
         endless,
     ];
     let storm = (0..180_u64).map(|number| {
-        let call = house.call(&tools[number as usize % tools.len()]);
-        let patience = if number.is_multiple_of(5) { Duration::from_millis(number * 7) } else { Duration::from_secs(120) };
-        tokio::time::timeout(patience, call)
+        let call = pool.call(&tools[number as usize % tools.len()]);
+        let timeout = if number.is_multiple_of(5) { Duration::from_millis(number * 7) } else { Duration::from_secs(120) };
+        tokio::time::timeout(timeout, call)
     });
     let ended = join_all(storm).await;
     assert!(ended.iter().filter(|ended| ended.is_ok()).count() >= 144);
-    let status = house.pool.status();
+    let status = pool.pool.status();
     assert_eq!((status.running, status.waiting_in_ops, status.queued), (0, 0, 0), "{status:?}");
     assert!(status.processes <= 10 && status.idle + status.spares <= status.processes, "{status:?}");
-    house.call(&tools[0]).await.unwrap();
-    house.close().await;
+    pool.call(&tools[0]).await.unwrap();
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_of_one_caller_that_compute_for_long_keep_nobody_else_waiting() {
-    let house = House::start(|config| config.running = 4).await;
+    let pool = TestPool::start(|config| config.running = 4).await;
     let mut endless = Tool::new("endless", ENDLESS);
     endless.limits.cpu_ms = 3_000;
     endless.caller = Some([127, 0, 0, 1].into());
     let mut quick = Tool::new("quick", "export default () => 1;");
     quick.caller = Some([127, 0, 0, 2].into());
-    let hogs = join_all((0..16).map(|_| house.call(&endless)));
+    let hogs = join_all((0..16).map(|_| pool.call(&endless)));
     let others = async {
         tokio::time::sleep(Duration::from_millis(400)).await;
-        let began = Instant::now();
+        let started = Instant::now();
         for _ in 0..100 {
-            assert_eq!(json(house.call(&quick).await), "1");
+            assert_eq!(json(pool.call(&quick).await), "1");
         }
-        let slowed = house.processes().into_iter().filter(|pid| is_slowed(*pid)).count();
+        let slowed = pool.processes().into_iter().filter(|pid| is_slowed(*pid)).count();
         assert!((1..=3).contains(&slowed), "{slowed} workers have what others leave");
-        began.elapsed()
+        started.elapsed()
     };
-    let (_, took) = tokio::join!(hogs, others);
-    assert!(took < Duration::from_secs(2), "a hundred calls took {took:?}");
-    house.close().await;
+    let (_, elapsed) = tokio::join!(hogs, others);
+    assert!(elapsed < Duration::from_secs(2), "a hundred calls took {elapsed:?}");
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_that_was_slowed_is_as_quick_as_others_for_its_next_call() {
-    let house = House::start(|config| config.spares = 0).await;
+    let pool = TestPool::start(|config| config.spares = 0).await;
     let tool = Tool::new(
         "long",
         "export default () => { let sum = 0; for (let n = 0; n < 300_000_000; n++) sum += n % 7; return sum > 1 ? 1 : 0; };",
     );
-    let call = house.call(&tool);
-    let slowed = house.until(|_| house.processes().iter().any(|pid| is_slowed(*pid)));
+    let call = pool.call(&tool);
+    let slowed = pool.until(|_| pool.processes().iter().any(|pid| is_slowed(*pid)));
     let (ran, ()) = tokio::join!(call, slowed);
     json(ran);
     // If the system refused to restore its priority, the worker was ended.
-    assert!(house.processes().iter().all(|pid| !is_slowed(*pid)));
-    house.close().await;
+    assert!(pool.processes().iter().all(|pid| !is_slowed(*pid)));
+    pool.close().await;
 }
 
 /// Returns whether a process has `SCHED_IDLE`: field 41 of proc_pid_stat(5).

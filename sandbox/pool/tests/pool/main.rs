@@ -7,10 +7,10 @@
 mod crowds;
 mod ends;
 mod groups;
-mod house;
 mod limits;
 mod memory;
 mod pipeline;
+mod test_pool;
 mod tiers;
 mod traces;
 mod workers;

@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Isolation, Outcome, StopReason};
 
-use crate::house::{COUNTER, House, Tool, json, sleeping, stats_of};
+use crate::test_pool::{COUNTER, TestPool, Tool, json, sleeping, stats_of};
 
 const MIB: u64 = 1 << 20;
 
@@ -46,15 +46,15 @@ struct Most {
 }
 
 impl Most {
-    fn of(house: &House, what: fn(&str) -> u64) -> Self {
-        let (ended, name) = (Arc::new(AtomicBool::new(false)), house.name.clone());
+    fn of(pool: &TestPool, what: fn(&str) -> u64) -> Self {
+        let (ended, name) = (Arc::new(AtomicBool::new(false)), pool.name.clone());
         let is_over = Arc::clone(&ended);
         let looks = thread::spawn(move || {
-            let mut most = 0;
+            let mut max = 0;
             while !is_over.load(Ordering::Relaxed) {
-                most = most.max(what(&name));
+                max = max.max(what(&name));
             }
-            most
+            max
         });
         Self { ended, looks }
     }
@@ -67,75 +67,75 @@ impl Most {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_are_never_more_than_allowed_whatever_starts_ends_and_is_replaced() {
-    let house = House::start(|config| {
+    let pool = TestPool::start(|config| {
         (config.max_processes, config.spares, config.max_calls) = (2, 2, 2);
-        config.patience = Duration::from_mins(2);
+        config.timeout = Duration::from_mins(2);
     })
     .await;
-    let most = Most::of(&house, processes);
+    let max = Most::of(&pool, processes);
     let mut tools: Vec<_> = (0..8).map(|number| Tool::new(&format!("tool-{number}"), COUNTER)).collect();
     tools[0].isolation = Isolation::Fresh;
     tools[1].limits.heap_bytes = 16 * MIB;
     tools[2] = Tool::new("ends", "export default () => new Promise(() => {});");
     for _ in 0..4 {
-        join_all(tools.iter().map(|tool| house.call(tool))).await.into_iter().for_each(|ran| drop(ran.unwrap()));
+        join_all(tools.iter().map(|tool| pool.call(tool))).await.into_iter().for_each(|ran| drop(ran.unwrap()));
     }
-    assert!(house.pool.status().totals.started > 16, "{:?}", house.pool.status());
-    let seen = most.seen();
+    assert!(pool.pool.status().totals.started > 16, "{:?}", pool.pool.status());
+    let seen = max.seen();
     assert!((1..=2).contains(&seen), "{seen} at once");
-    house.close().await;
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn largest_idle_worker_makes_room_for_what_does_not_fit() {
-    let house = House::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
+    let test_pool = TestPool::start(|config| (config.spares, config.memory) = (0, 100 * MIB)).await;
     let [small, large, next] =
         [("small", 1 << 10), ("large", 60 * MIB), ("next", 1 << 10)].map(|(name, bytes)| Tool::new(name, &holding(bytes)));
     let mut large = large;
     large.limits.buffer_bytes = 80 * MIB;
     for tool in [&large, &small] {
-        assert_eq!(json(house.call(tool).await), "1");
+        assert_eq!(json(test_pool.call(tool).await), "1");
     }
-    house.until(|pool| (65 * MIB..100 * MIB).contains(&pool.status().process_bytes)).await;
+    test_pool.until(|pool| (65 * MIB..100 * MIB).contains(&pool.status().process_bytes)).await;
     // While this one is small, the budget has room for another.
     let mut filler = Tool::new("filler", &holding(19 * MIB));
     filler.limits.buffer_bytes = 80 * MIB;
-    assert_eq!(json(house.call(&filler).await), "1");
-    house.until(|pool| pool.status().process_bytes > 86 * MIB).await;
-    assert_eq!(json(house.call(&next).await), "1");
-    assert_eq!(house.pool.status().processes, 3);
-    assert_eq!(json(house.call(&small).await), "2", "it holds next to nothing");
-    assert_eq!(json(house.call(&filler).await), "2");
-    assert_eq!(json(house.call(&large).await), "1", "it went, and the filler goes next");
-    house.close().await;
+    assert_eq!(json(test_pool.call(&filler).await), "1");
+    test_pool.until(|pool| pool.status().process_bytes > 86 * MIB).await;
+    assert_eq!(json(test_pool.call(&next).await), "1");
+    assert_eq!(test_pool.pool.status().processes, 3);
+    assert_eq!(json(test_pool.call(&small).await), "2", "it holds next to nothing");
+    assert_eq!(json(test_pool.call(&filler).await), "2");
+    assert_eq!(json(test_pool.call(&large).await), "1", "it went, and the filler goes next");
+    test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_that_does_not_fit_beside_those_that_run_is_refused_and_served_when_they_have_ended() {
-    let house = House::start(|config| {
-        (config.spares, config.memory, config.patience) = (0, 80 * MIB, Duration::from_millis(300));
+async fn a_call_without_memory_is_refused_and_served_once_others_end() {
+    let test_pool = TestPool::start(|config| {
+        (config.spares, config.memory, config.timeout) = (0, 80 * MIB, Duration::from_millis(300));
     })
     .await;
     let held = format!("let held; {}", sleeping(4_000).replace("=> {", &format!("=> {{ held = new Uint8Array({}).fill(1);", 70 * MIB)));
     let mut sleeper = Tool::new("sleeper", &held);
     sleeper.limits.buffer_bytes = 80 * MIB;
     let counter = Tool::new("counter", COUNTER);
-    let beside = async {
-        house.until(|pool| pool.status().process_bytes > 70 * MIB).await;
-        let refused = house.call(&counter).await;
+    let alongside = async {
+        test_pool.until(|pool| pool.status().process_bytes > 70 * MIB).await;
+        let refused = test_pool.call(&counter).await;
         assert!(matches!(refused, Err(PoolError::Busy { .. })), "{refused:?}");
-        assert_eq!(house.pool.status().totals.refused, 1);
+        assert_eq!(test_pool.pool.status().totals.refused, 1);
     };
-    let (slept, ()) = tokio::join!(house.call(&sleeper), beside);
+    let (slept, ()) = tokio::join!(test_pool.call(&sleeper), alongside);
     assert_eq!(json(slept), "1");
-    assert_eq!(json(house.call(&counter).await), "1");
-    house.close().await;
+    assert_eq!(json(test_pool.call(&counter).await), "1");
+    test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_that_fills_whatever_it_gets_is_ended_within_16_mib_of_its_limit() {
     const LIMIT: u64 = 224 * MIB;
-    let house = House::start(|config| config.spares = 0).await;
+    let pool = TestPool::start(|config| config.spares = 0).await;
     let grows = "const all = []; export default () => {
         for (let n = 0; n < 56; n++) all.push(new Uint8Array(2 ** 20).fill(1));
         for (;;) {
@@ -152,13 +152,13 @@ async fn worker_that_fills_whatever_it_gets_is_ended_within_16_mib_of_its_limit(
         let mut tool = Tool::new(name, source);
         (tool.limits.heap_bytes, tool.limits.buffer_bytes, tool.limits.cpu_ms) = (128 * MIB, 64 * MIB, 10_000);
         assert_eq!(tool.limits.rss_bytes, LIMIT);
-        let most = Most::of(&house, high_water);
-        let ran = house.call(&tool).await.unwrap();
-        let most = most.seen();
+        let max = Most::of(&pool, high_water);
+        let ran = pool.call(&tool).await.unwrap();
+        let max = max.seen();
         // If a buffer does not fit, the engine may also throw.
         let is_told = matches!(ran.outcome, Outcome::Stopped(StopReason::Memory { .. }) | Outcome::Threw(_));
         assert!(is_told, "{name}: {:?}", ran.outcome);
-        assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&most), "{name}: {} MiB", most / MIB);
+        assert!((64 * MIB..=LIMIT + 16 * MIB).contains(&max), "{name}: {} MiB", max / MIB);
     }
-    house.close().await;
+    pool.close().await;
 }

@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 use rustix::process::Signal;
 use tokio::time::Instant;
-use tollhouse_pool::{PoolConfig, PoolError, Ran};
+use tollhouse_pool::{CompletedRun, PoolConfig, PoolError};
 use tollhouse_protocol::{Isolation, Outcome, ReplyBody, StopReason};
 
-use crate::house::{COUNTER, House, Tool, json, kill, signal};
+use crate::test_pool::{COUNTER, TestPool, Tool, json, kill, signal};
 
 /// Number of calls that the worker served before it was stopped.
 const SERVED: u32 = 10;
@@ -16,47 +16,47 @@ const SERVED: u32 = 10;
 /// A pool with one worker, stopped by a signal. The next call waits in it, and further calls are sent ahead to it, whatever the first
 /// ones cost.
 struct Stopped {
-    house: House,
+    pool: TestPool,
     tool: Tool,
     worker: i32,
 }
 
 impl Stopped {
     async fn start(source: &str, settings: impl FnOnce(&mut PoolConfig)) -> Self {
-        let house = House::start(|config| {
-            (config.spares, config.pipeline_time, config.pipeline_patience) = (0, Duration::MAX, Duration::from_secs(10));
+        let pool = TestPool::start(|config| {
+            (config.spares, config.pipeline_time, config.pipeline_timeout) = (0, Duration::MAX, Duration::from_secs(10));
             settings(config);
         })
         .await;
         let tool = Tool::new("brief", source);
         for _ in 0..SERVED {
-            house.call(&tool).await.unwrap();
+            pool.call(&tool).await.unwrap();
         }
-        let worker = house.process();
+        let worker = pool.process();
         signal(worker, Signal::STOP);
-        Self { house, tool, worker }
+        Self { pool, tool, worker }
     }
 
-    async fn call(&self) -> Result<Ran, PoolError> {
-        self.house.call(&self.tool).await
+    async fn call(&self) -> Result<CompletedRun, PoolError> {
+        self.pool.call(&self.tool).await
     }
 
     /// Makes `calls` concurrent calls.
-    async fn calls(&self, calls: usize) -> Vec<Result<Ran, PoolError>> {
+    async fn calls(&self, calls: usize) -> Vec<Result<CompletedRun, PoolError>> {
         join_all((0..calls).map(|_| self.call())).await
     }
 
     /// Makes a call, and runs `then` once the worker has it.
-    async fn call_and<T>(&self, then: impl Future<Output = T>) -> (Result<Ran, PoolError>, T) {
+    async fn call_and<T>(&self, then: impl Future<Output = T>) -> (Result<CompletedRun, PoolError>, T) {
         let then = async {
-            self.house.until(|pool| pool.status().running == 1).await;
+            self.pool.until(|pool| pool.status().running == 1).await;
             then.await
         };
         tokio::join!(self.call(), then)
     }
 
     async fn until_queued(&self, calls: usize) {
-        self.house.until(|pool| pool.status().queued == calls).await;
+        self.pool.until(|pool| pool.status().queued == calls).await;
     }
 
     /// Lets the stopped worker continue.
@@ -65,8 +65,8 @@ impl Stopped {
     }
 
     /// Waits until the worker is gone. The kernel removes a killed process with some delay.
-    async fn until_gone(&self) {
-        self.house.until(|_| !self.house.processes().contains(&self.worker)).await;
+    async fn wait_for_exit(&self) {
+        self.pool.until(|_| !self.pool.processes().contains(&self.worker)).await;
     }
 }
 
@@ -78,8 +78,8 @@ fn count(ordinal: u32) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_sent_ahead_are_answered_each_with_its_own() {
     const BODIES: [&str; 16] = ["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23", "24", "25"];
-    let house = House::start(|config| {
-        (config.running, config.spares, config.pipeline_time, config.pipeline_patience) = (2, 0, Duration::MAX, Duration::from_secs(10))
+    let pool = TestPool::start(|config| {
+        (config.running, config.spares, config.pipeline_time, config.pipeline_timeout) = (2, 0, Duration::MAX, Duration::from_secs(10))
     })
     .await;
     let echo = |body| {
@@ -87,30 +87,30 @@ async fn calls_sent_ahead_are_answered_each_with_its_own() {
         tool.body = body;
         tool
     };
-    let house = Arc::new(house);
+    let pool = Arc::new(pool);
     let callers = BODIES.map(|body| {
-        let (house, tool) = (Arc::clone(&house), echo(body));
+        let (pool, tool) = (Arc::clone(&pool), echo(body));
         tokio::spawn(async move {
             for _ in 0..300 {
-                assert_eq!(json(house.call(&tool).await), body);
+                assert_eq!(json(pool.call(&tool).await), body);
             }
         })
     });
     join_all(callers).await.into_iter().for_each(|caller| caller.unwrap());
-    let totals = house.pool.status().totals;
+    let totals = pool.pool.status().totals;
     assert_eq!((totals.calls, totals.crashes, totals.kills, totals.refused), (16 * 300, 0, 0, 0));
     assert!(totals.pipelined > 100, "{totals:?}");
-    assert_eq!(house.pool.status().queued, 0);
-    Arc::into_inner(house).unwrap().close().await;
+    assert_eq!(pool.pool.status().queued, 0);
+    Arc::into_inner(pool).unwrap().close().await;
 }
 
 /// Callers that disconnect, and calls that wait or throw, among calls that are sent ahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead() {
     let source = "export default async (req) => { const { id, ms, fail } = req.body; if (ms) await new Promise((wake) => setTimeout(wake, ms)); if (fail) throw new Error(id); return id; };";
-    let house = Arc::new(House::start(|config| (config.running, config.pipeline_time) = (2, Duration::MAX)).await);
+    let test_pool = Arc::new(TestPool::start(|config| (config.running, config.pipeline_time) = (2, Duration::MAX)).await);
     let callers = (0..16_u64).map(|caller| {
-        let house = Arc::clone(&house);
+        let test_pool = Arc::clone(&test_pool);
         tokio::spawn(async move {
             for call in 0..200_u64 {
                 let (id, n) = (format!("{caller}-{call}"), caller * 7 + call);
@@ -118,10 +118,10 @@ async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead(
                 let mut tool = Tool::new("storm", source);
                 tool.body = String::leak(format!(r#"{{"id":"{id}","ms":{ms},"fail":{fail}}}"#));
                 if hangs_up {
-                    _ = tokio::time::timeout(Duration::from_micros(50 * (n % 20)), house.call(&tool)).await;
+                    _ = tokio::time::timeout(Duration::from_micros(50 * (n % 20)), test_pool.call(&tool)).await;
                     continue;
                 }
-                match house.call(&tool).await.unwrap().outcome {
+                match test_pool.call(&tool).await.unwrap().outcome {
                     Outcome::Returned(reply) if !fail => assert_eq!(reply.body, ReplyBody::Json(format!("\"{id}\"").into())),
                     Outcome::Threw(thrown) if fail => assert!(thrown.message.ends_with(&id), "{id}: {thrown:?}"),
                     other => panic!("{id}: {other:?}"),
@@ -130,11 +130,11 @@ async fn nobody_gets_the_answer_of_another_whatever_becomes_of_calls_sent_ahead(
         })
     });
     join_all(callers).await.into_iter().for_each(|caller| caller.unwrap());
-    house.until(|pool| pool.status().running == 0).await;
-    let status = house.pool.status();
+    test_pool.until(|pool| pool.status().running == 0).await;
+    let status = test_pool.pool.status();
     assert_eq!((status.waiting_in_ops, status.queued, status.totals.refused, status.totals.crashes), (0, 0, 0, 0), "{status:?}");
     assert!(status.totals.pipelined > 100, "{status:?}");
-    Arc::into_inner(house).unwrap().close().await;
+    Arc::into_inner(test_pool).unwrap().close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,15 +142,15 @@ async fn calls_sent_ahead_run_in_order_on_one_worker() {
     let stopped = Stopped::start(COUNTER, |_| {}).await;
     let wake = async {
         stopped.until_queued(3).await;
-        assert_eq!(stopped.house.pool.status().running, 1, "a call that was sent ahead needs no slot");
+        assert_eq!(stopped.pool.pool.status().running, 1, "a call that was sent ahead needs no slot");
         stopped.wake();
     };
     let (answers, ()) = tokio::join!(stopped.calls(4), wake);
     let answers: Vec<_> = answers.into_iter().map(json).collect();
     assert_eq!(answers, [count(1), count(2), count(3), count(4)]);
-    let totals = stopped.house.pool.status().totals;
+    let totals = stopped.pool.pool.status().totals;
     assert_eq!((totals.pipelined, totals.started), (3, 1));
-    stopped.house.close().await;
+    stopped.pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,8 +162,8 @@ async fn no_call_is_sent_ahead_where_the_pipeline_is_closed() {
     };
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
-    assert_eq!(stopped.house.pool.status().totals.pipelined, 0);
-    stopped.house.close().await;
+    assert_eq!(stopped.pool.pool.status().totals.pipelined, 0);
+    stopped.pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,13 +172,13 @@ async fn call_that_wants_a_process_of_its_own_is_not_sent_ahead() {
     let mut fresh = Tool::new("brief", COUNTER);
     fresh.isolation = Isolation::Fresh;
     let second = async {
-        assert_eq!(json(stopped.house.call(&fresh).await), "1");
+        assert_eq!(json(stopped.pool.call(&fresh).await), "1");
         stopped.wake();
     };
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
-    assert_eq!(stopped.house.pool.status().totals.pipelined, 0);
-    stopped.house.close().await;
+    assert_eq!(stopped.pool.pool.status().totals.pipelined, 0);
+    stopped.pool.close().await;
 }
 
 /// The call before it waits three seconds. Behind it this call would wait as long.
@@ -188,24 +188,24 @@ async fn call_sent_ahead_of_one_that_waits_goes_elsewhere() {
     let mut stopped = Stopped::start(source, |_| {}).await;
     stopped.tool.body = r#"{"ms":3000}"#;
     let quick = Tool::new("brief", source);
-    let asked = Instant::now();
+    let request = Instant::now();
     let others = async {
-        let others = join_all((0..3).map(|_| stopped.house.call(&quick)));
+        let others = join_all((0..3).map(|_| stopped.pool.call(&quick)));
         let wake = async {
             stopped.until_queued(3).await;
             stopped.wake();
         };
         let (others, ()) = tokio::join!(others, wake);
-        assert!(asked.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", asked.elapsed());
+        assert!(request.elapsed() < Duration::from_secs(2), "they did not wait for it: {:?}", request.elapsed());
         others.into_iter().map(|ran| json(ran).parse::<u32>().unwrap()).for_each(|calls| assert!(calls < SERVED, "{calls}"));
-        assert_eq!(stopped.house.pool.status().waiting_in_ops, 1);
-        stopped.house.call(&quick).await.unwrap();
+        assert_eq!(stopped.pool.pool.status().waiting_in_ops, 1);
+        stopped.pool.call(&quick).await.unwrap();
     };
     let (waited, ()) = stopped.call_and(others).await;
     assert_eq!(json(waited), count(1), "none of them ran on the first worker");
-    let totals = stopped.house.pool.status().totals;
+    let totals = stopped.pool.pool.status().totals;
     assert_eq!((totals.pipelined, totals.crashes, totals.kills), (3, 0, 0), "none is sent ahead to a worker that waits");
-    stopped.house.close().await;
+    stopped.pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,8 +221,8 @@ async fn worker_that_dies_takes_its_own_call_along_and_none_that_was_sent_ahead(
     let (first, others) = stopped.call_and(others).await;
     assert_eq!(first.unwrap().outcome, Outcome::Stopped(StopReason::Crashed));
     others.into_iter().for_each(|ran| assert!(matches!(ran.unwrap().outcome, Outcome::Returned(_))));
-    assert_eq!(stopped.house.pool.status().totals.crashes, 1);
-    stopped.house.close().await;
+    assert_eq!(stopped.pool.pool.status().totals.crashes, 1);
+    stopped.pool.close().await;
 }
 
 /// Whatever the worker does with the abandoned call, no other call may see it.
@@ -247,31 +247,31 @@ async fn call_given_up_behind_another_costs_the_worker_and_not_the_other() {
     let (first, third) = stopped.call_and(others).await;
     assert_eq!(json(first), count(1), "the first is none the worse for it");
     assert_eq!(json(third), "1", "the third was run by a worker that knows nothing of the second");
-    stopped.until_gone().await;
-    stopped.house.close().await;
+    stopped.wait_for_exit().await;
+    stopped.pool.close().await;
 }
 
 /// A handler that took microseconds may use its whole limit for another input.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_behind_one_that_takes_long_goes_elsewhere() {
-    let stopped = Stopped::start(COUNTER, |config| config.pipeline_patience = Duration::from_millis(100)).await;
+    let stopped = Stopped::start(COUNTER, |config| config.pipeline_timeout = Duration::from_millis(100)).await;
     let second = async {
         assert_eq!(json(stopped.call().await), "1");
-        assert_eq!(stopped.house.pool.status().totals.pipelined, 1);
+        assert_eq!(stopped.pool.pool.status().totals.pipelined, 1);
         stopped.wake();
     };
     let (first, ()) = stopped.call_and(second).await;
     assert_eq!(json(first), count(1));
     assert_eq!(json(stopped.call().await), "2", "what the first worker made of the call that went away nobody sees");
-    stopped.until_gone().await;
-    stopped.house.close().await;
+    stopped.wait_for_exit().await;
+    stopped.pool.close().await;
 }
 
 /// The queue's patience also applies to calls that were sent ahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
     let stopped = Stopped::start(COUNTER, |config| {
-        (config.running, config.patience, config.quantum) = (1, Duration::from_millis(400), Duration::from_secs(60));
+        (config.running, config.timeout, config.quantum) = (1, Duration::from_millis(400), Duration::from_secs(60));
     })
     .await;
     let second = async {
@@ -283,7 +283,7 @@ async fn call_sent_ahead_is_refused_when_its_patience_is_over() {
     assert!(matches!(second, Err(PoolError::Busy { .. })), "{second:?}");
     assert_eq!(json(first), count(1));
     assert_eq!(json(stopped.call().await), "1", "the refused call was not run where anybody could see it");
-    stopped.house.close().await;
+    stopped.pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,9 +295,9 @@ async fn shutdown_answers_calls_that_were_sent_ahead() {
             tokio::time::sleep(Duration::from_millis(100)).await;
             stopped.wake();
         };
-        tokio::join!(stopped.house.pool.shutdown(), wake);
+        tokio::join!(stopped.pool.pool.shutdown(), wake);
     };
     let (answers, ()) = tokio::join!(stopped.calls(4), close);
     answers.into_iter().for_each(|ran| assert!(matches!(ran.unwrap().outcome, Outcome::Returned(_))));
-    stopped.house.close().await;
+    stopped.pool.close().await;
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use tollhouse_protocol::{JailLayer, Tier};
 
-use crate::house::{COUNTER, House, Tool, json};
+use crate::test_pool::{COUNTER, TestPool, Tool, json};
 
 fn counter(tier: Tier) -> Tool {
     let mut tool = Tool::new("counter", COUNTER);
@@ -14,29 +14,29 @@ fn counter(tier: Tier) -> Tool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tier_that_nobody_asks_for_has_no_process_and_then_spares_of_its_own() {
-    let house = House::start(|config| config.spares = 1).await;
-    house.until(|pool| pool.status().spares == 1).await;
-    assert_eq!(house.pool.status().tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1)]);
-    assert_eq!(json(house.call(&counter(Tier::Jitless)).await), "1");
-    house.until(|pool| pool.status().spares == 2).await;
-    let status = house.pool.status();
+    let test_pool = TestPool::start(|config| config.spares = 1).await;
+    test_pool.until(|pool| pool.status().spares == 1).await;
+    assert_eq!(test_pool.pool.status().tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1)]);
+    assert_eq!(json(test_pool.call(&counter(Tier::Jitless)).await), "1");
+    test_pool.until(|pool| pool.status().spares == 2).await;
+    let status = test_pool.pool.status();
     assert_eq!(status.tiers.iter().map(|tier| (tier.tier, tier.processes)).collect::<Vec<_>>(), [(Tier::Jit, 1), (Tier::Jitless, 2)]);
     let [jit, jitless] = &status.tiers[..] else { panic!("two tiers: {status:?}") };
     assert!(jitless.jail.contains(&JailLayer::NoExec) && jit.jail.iter().all(|layer| jitless.jail.contains(layer)), "{status:?}");
     assert_eq!(status.jail, jit.jail, "what all have");
-    house.close().await;
+    test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn worker_of_one_tier_serves_no_call_of_another() {
-    let house = House::start(|config| config.spares = 0).await;
+    let test_pool = TestPool::start(|config| config.spares = 0).await;
     for (tier, calls) in [(Tier::Jit, "1"), (Tier::Jitless, "1"), (Tier::Jit, "2"), (Tier::Jitless, "2")] {
-        assert_eq!(json(house.call(&counter(tier)).await), calls, "{tier}");
+        assert_eq!(json(test_pool.call(&counter(tier)).await), calls, "{tier}");
     }
     // Workers of either tier are retired with their endpoint's version.
-    house.retire(&counter(Tier::Jit));
-    house.until(|pool| pool.status().processes == 0).await;
-    house.close().await;
+    test_pool.retire(&counter(Tier::Jit));
+    test_pool.until(|pool| pool.status().processes == 0).await;
+    test_pool.close().await;
 }
 
 /// The worker's own tests start workers without a zygote. This one covers what a forked worker
@@ -44,15 +44,15 @@ async fn worker_of_one_tier_serves_no_call_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stdout, reason = "what was not seen is told")]
 async fn forked_worker_that_compiles_nothing_has_no_code_but_its_programs() {
-    let house = House::start(|config| config.spares = 0).await;
-    assert_eq!(json(house.call(&counter(Tier::Jitless)).await), "1");
-    assert_eq!(house.pool.status().totals.forked, 1);
-    let maps = fs::read_to_string(format!("/proc/{}/maps", house.process())).unwrap_or_default();
+    let pool = TestPool::start(|config| config.spares = 0).await;
+    assert_eq!(json(pool.call(&counter(Tier::Jitless)).await), "1");
+    assert_eq!(pool.pool.status().totals.forked, 1);
+    let maps = fs::read_to_string(format!("/proc/{}/maps", pool.process())).unwrap_or_default();
     let code: Vec<_> = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'))).collect();
     if code.is_empty() {
         println!("where code is mapped was not seen: this user may not look at a worker");
     }
     let is_own = |line: &&&str| !line.contains(" /") && !line.ends_with("[vdso]") && !line.ends_with("[vsyscall]");
     assert_eq!(code.iter().filter(is_own).collect::<Vec<_>>(), [&""; 0], "{maps}");
-    house.close().await;
+    pool.close().await;
 }

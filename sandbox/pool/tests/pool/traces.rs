@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tollhouse_protocol::Tier;
 
-use crate::house::{House, Tool, json};
+use crate::test_pool::{TestPool, Tool, json};
 
 /// Lists everything reachable from the global object: names, types, primitive values, the state of
 /// `RegExp`, the first assigned numbers, and the location in an error.
@@ -41,14 +41,14 @@ async fn handler_sees_nothing_of_what_was_rehearsed_before_it() {
     for tier in Tier::ALL {
         let mut tool = Tool::new("seen", SEEN);
         tool.tier = tier;
-        let forked = House::start(|config| (config.spares, config.tier) = (1, tier)).await;
-        let blank = House::start(|config| (config.zygote_forks, config.spares) = (0, 0)).await;
+        let forked = TestPool::start(|config| (config.spares, config.tier) = (1, tier)).await;
+        let blank = TestPool::start(|config| (config.zygote_forks, config.spares) = (0, 0)).await;
         forked.until(|pool| pool.status().spares == 1).await;
         sleep(Duration::from_millis(50)).await;
         let answers = [json(forked.call(&tool).await), json(blank.call(&tool).await)];
         assert!(answers[0].len() > 50_000 && answers[0].contains("globalThis"), "{}", answers[0]);
         assert_eq!(answers[0], answers[1], "{tier}");
-        let [forks, none] = [&forked, &blank].map(|house| house.pool.status().totals.forked);
+        let [forks, none] = [&forked, &blank].map(|test_pool| test_pool.pool.status().totals.forked);
         assert!(forks >= 1 && none == 0, "{forks} {none}");
         forked.close().await;
         blank.close().await;

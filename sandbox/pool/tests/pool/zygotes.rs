@@ -15,7 +15,7 @@ use rustix::{
 use tokio::time::{Instant, sleep, timeout};
 use tollhouse_protocol::{Isolation, JailLayer, Tier};
 
-use crate::house::{COUNTER, House, Tool, json, kill, processes_called, signal, stats_of, zygotes_of};
+use crate::test_pool::{COUNTER, TestPool, Tool, json, kill, processes_called, signal, stats_of, zygotes_of};
 
 /// Returns a tool that uses a new process for each call.
 fn fresh(source: &str) -> Tool {
@@ -26,22 +26,22 @@ fn fresh(source: &str) -> Tool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_workers_of_one_zygote_have_no_random_number_in_common() {
-    let house = House::start(|_| {}).await;
+    let pool = TestPool::start(|_| {}).await;
     let draw = fresh("export default () => [Math.random(), crypto.randomUUID(), crypto.getRandomValues(new Uint32Array(2)).join()];");
     let mut drawn = HashSet::new();
     for _ in 0..200 {
-        let answer = json(house.call(&draw).await);
+        let answer = json(pool.call(&draw).await);
         drawn.extend(answer.trim_matches(['[', ']']).split(",\"").map(str::to_owned));
     }
     assert_eq!(drawn.len(), 600);
-    let totals = house.pool.status().totals;
+    let totals = pool.pool.status().totals;
     assert!(totals.forked >= 200 && totals.forked == totals.started, "{totals:?}");
-    house.close().await;
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forked_worker_is_in_every_layer_that_one_started_by_itself_is_in() {
-    let (forked, started) = (House::start(|_| {}).await, House::start(|config| config.zygote_forks = 0).await);
+    let (forked, started) = (TestPool::start(|_| {}).await, TestPool::start(|config| config.zygote_forks = 0).await);
     let jails = [forked.pool.ready().await.unwrap(), started.pool.ready().await.unwrap()];
     assert!(!jails[0].in_force.is_empty());
     assert_eq!(jails[0], jails[1]);
@@ -60,14 +60,14 @@ async fn worker_is_in_a_namespace_of_pids_of_its_own_where_the_host_may_begin_an
     }
     let here = namespace_of(std::process::id().cast_signed());
     for forks in [1_000, 0] {
-        let house = House::start(|config| (config.zygote_forks, config.spares) = (forks, 3)).await;
-        assert!(house.pool.ready().await.unwrap().in_force.contains(&JailLayer::PidNamespace));
-        house.until(|pool| pool.status().spares >= 3).await;
-        let theirs: Vec<_> = house.processes().into_iter().map(namespace_of).collect();
+        let test_pool = TestPool::start(|config| (config.zygote_forks, config.spares) = (forks, 3)).await;
+        assert!(test_pool.pool.ready().await.unwrap().in_force.contains(&JailLayer::PidNamespace));
+        test_pool.until(|pool| pool.status().spares >= 3).await;
+        let theirs: Vec<_> = test_pool.processes().into_iter().map(namespace_of).collect();
         let distinct: HashSet<_> = theirs.iter().collect();
         assert!(theirs.len() >= 3 && distinct.len() == theirs.len() && !theirs.contains(&here), "{theirs:?}");
-        assert!(house.zygotes().into_iter().all(|zygote| namespace_of(zygote) == here));
-        house.close().await;
+        assert!(test_pool.zygotes().into_iter().all(|zygote| namespace_of(zygote) == here));
+        test_pool.close().await;
     }
 }
 
@@ -76,88 +76,88 @@ fn namespace_of(pid: i32) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_go_on_when_a_zygote_is_killed_and_the_system_lets_go_of_it() {
-    let house = House::start(|config| config.spares = 0).await;
+async fn calls_continue_when_a_zygote_is_killed_and_the_system_releases_it() {
+    let pool = TestPool::start(|config| config.spares = 0).await;
     let (warm, fresh) = (Tool::new("warm", COUNTER), fresh(COUNTER));
-    assert_eq!(json(house.call(&warm).await), "1");
-    let [zygote] = house.zygotes()[..] else { panic!("not one zygote") };
+    assert_eq!(json(pool.call(&warm).await), "1");
+    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
     kill(zygote);
     for calls in 2..5 {
-        assert_eq!(json(house.call(&warm).await), calls.to_string(), "its worker is no child of it");
-        assert_eq!(json(house.call(&fresh).await), "1");
+        assert_eq!(json(pool.call(&warm).await), calls.to_string(), "its worker is no child of it");
+        assert_eq!(json(pool.call(&fresh).await), "1");
     }
-    let totals = house.pool.status().totals;
+    let totals = pool.pool.status().totals;
     assert!(totals.started > totals.forked && totals.failed_starts == 0, "{totals:?}");
     assert!(stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote), "it was waited for");
-    house.close().await;
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_do_not_wait_for_a_zygote_that_is_stopped() {
-    let house = House::start(|config| {
+    let pool = TestPool::start(|config| {
         // Waiting for a booting zygote would take longer than this test.
-        (config.spares, config.boot_patience) = (0, Duration::from_hours(1));
-        config.zygote_patience = Duration::from_millis(250);
+        (config.spares, config.boot_timeout) = (0, Duration::from_hours(1));
+        config.zygote_timeout = Duration::from_millis(250);
     });
-    let (house, tool) = (house.await, fresh(COUNTER));
-    let totals = || house.pool.status().totals;
+    let (pool, tool) = (pool.await, fresh(COUNTER));
+    let totals = || pool.pool.status().totals;
     while totals().forked == 0 {
-        assert_eq!(json(house.call(&tool).await), "1");
+        assert_eq!(json(pool.call(&tool).await), "1");
     }
-    let [zygote] = house.zygotes()[..] else { panic!("not one zygote") };
+    let [zygote] = pool.zygotes()[..] else { panic!("not one zygote") };
     let before = totals();
     signal(zygote, Signal::STOP);
-    let answer = timeout(Duration::from_mins(1), house.call(&tool)).await;
+    let answer = timeout(Duration::from_mins(1), pool.call(&tool)).await;
     assert_eq!(json(answer.expect("it is answered")), "1");
-    assert_eq!((totals().forked, totals().started > before.started, house.zygotes()), (before.forked, true, vec![]));
-    house.close().await;
+    assert_eq!((totals().forked, totals().started > before.started, pool.zygotes()), (before.forked, true, vec![]));
+    pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zygote_that_dies_while_nothing_starts_is_waited_for() {
-    let house = House::start(|config| config.spares = 1).await;
-    house.until(|pool| pool.status().spares == 1).await;
-    let [zygote] = house.zygotes()[..] else { panic!("not one zygote") };
+    let test_pool = TestPool::start(|config| config.spares = 1).await;
+    test_pool.until(|pool| pool.status().spares == 1).await;
+    let [zygote] = test_pool.zygotes()[..] else { panic!("not one zygote") };
     kill(zygote);
-    house.until(|_| stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote)).await;
-    assert_eq!(json(house.call(&Tool::new("warm", COUNTER)).await), "1");
-    house.close().await;
+    test_pool.until(|_| stats_of("tollhouse-fork").iter().all(|(pid, _)| *pid != zygote)).await;
+    assert_eq!(json(test_pool.call(&Tool::new("warm", COUNTER)).await), "1");
+    test_pool.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zygote_is_renewed_when_it_has_forked_enough_or_is_old() {
     for (forks, life) in [(2, Duration::MAX), (usize::MAX, Duration::ZERO)] {
-        let house = House::start(|config| (config.zygote_forks, config.zygote_life) = (forks, life)).await;
+        let pool = TestPool::start(|config| (config.zygote_forks, config.zygote_life) = (forks, life)).await;
         let (tool, mut seen) = (fresh(COUNTER), HashSet::new());
-        let patience = Instant::now() + Duration::from_secs(60);
+        let timeout = Instant::now() + Duration::from_secs(60);
         while seen.len() < 4 {
-            assert!(Instant::now() < patience, "{seen:?}");
-            assert_eq!(json(house.call(&tool).await), "1");
-            seen.extend(house.zygotes());
+            assert!(Instant::now() < timeout, "{seen:?}");
+            assert_eq!(json(pool.call(&tool).await), "1");
+            seen.extend(pool.zygotes());
             sleep(Duration::from_millis(10)).await;
         }
-        assert!(house.zygotes().len() <= 2, "one, and the next one");
-        let totals = house.pool.status().totals;
+        assert!(pool.zygotes().len() <= 2, "one, and the next one");
+        let totals = pool.pool.status().totals;
         assert_eq!((totals.forked, totals.failed_starts), (totals.started, 0), "nobody waits for the next one");
-        house.close().await;
+        pool.close().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn zygotes_are_told_with_what_they_hold_and_one_of_a_tier_that_nobody_asks_for_any_more_goes() {
-    let house = House::start(|config| (config.spares, config.zygote_life) = (0, Duration::from_secs(3))).await;
-    assert_eq!(json(house.call(&Tool::new("warm", COUNTER)).await), "1");
-    house.until(|pool| pool.status().zygotes == 1).await;
-    let one = house.pool.status().zygote_bytes;
+async fn zygotes_report_memory_and_unused_tiers_end() {
+    let test_pool = TestPool::start(|config| (config.spares, config.zygote_life) = (0, Duration::from_secs(3))).await;
+    assert_eq!(json(test_pool.call(&Tool::new("warm", COUNTER)).await), "1");
+    test_pool.until(|pool| pool.status().zygotes == 1).await;
+    let one = test_pool.pool.status().zygote_bytes;
     assert!(one > 1 << 20, "an engine that has booted: {one}");
     let mut other = fresh(COUNTER);
     other.tier = Tier::Jitless;
-    assert_eq!(json(house.call(&other).await), "1");
-    house.until(|pool| pool.status().zygotes == 2 && pool.status().zygote_bytes > one + (1 << 20)).await;
-    house.until(|pool| pool.status().zygotes == 1 && pool.status().zygote_bytes < one + (1 << 20)).await;
-    assert_eq!(house.zygotes().len(), 1);
-    assert_eq!(json(house.call(&other).await), "1");
-    house.close().await;
+    assert_eq!(json(test_pool.call(&other).await), "1");
+    test_pool.until(|pool| pool.status().zygotes == 2 && pool.status().zygote_bytes > one + (1 << 20)).await;
+    test_pool.until(|pool| pool.status().zygotes == 1 && pool.status().zygote_bytes < one + (1 << 20)).await;
+    assert_eq!(test_pool.zygotes().len(), 1);
+    assert_eq!(json(test_pool.call(&other).await), "1");
+    test_pool.close().await;
 }
 
 /// Runs this very test again as a separate host, which prints its name and waits to be killed.
@@ -166,9 +166,9 @@ async fn zygotes_are_told_with_what_they_hold_and_one_of_a_tier_that_nobody_asks
 async fn host_that_is_killed_leaves_no_process() {
     const HOST: &str = "TOLLHOUSE_TEST_IS_HOST";
     if std::env::var_os(HOST).is_some() {
-        let house = House::start(|_| {}).await;
-        assert_eq!(json(house.call(&Tool::new("warm", COUNTER)).await), "1");
-        println!("\nhouse {}", house.name);
+        let pool = TestPool::start(|_| {}).await;
+        assert_eq!(json(pool.call(&Tool::new("warm", COUNTER)).await), "1");
+        println!("\nhouse {}", pool.name);
         return std::future::pending().await;
     }
     let mut host = Command::new(std::env::current_exe().unwrap())
@@ -179,13 +179,13 @@ async fn host_that_is_killed_leaves_no_process() {
         .unwrap();
     let mut lines = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
     let name = lines.find_map(|line| Some(line.strip_prefix("house ")?.to_owned())).unwrap();
-    let left = || [processes_called(&name), zygotes_of(&name)].concat();
-    assert!(left().len() >= 2, "a worker and a zygote: {:?}", left());
+    let remaining = || [processes_called(&name), zygotes_of(&name)].concat();
+    assert!(remaining().len() >= 2, "a worker and a zygote: {:?}", remaining());
     host.kill().unwrap();
     host.wait().unwrap();
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !left().is_empty() {
-        assert!(Instant::now() < patience, "{:?}", left());
+    let timeout = Instant::now() + Duration::from_secs(20);
+    while !remaining().is_empty() {
+        assert!(Instant::now() < timeout, "{:?}", remaining());
         sleep(Duration::from_millis(10)).await;
     }
     std::fs::remove_file(std::env::temp_dir().join(name)).unwrap();

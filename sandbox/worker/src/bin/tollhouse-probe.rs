@@ -25,11 +25,11 @@ fn main() {
     jail.enter(SOCKET);
     jail.leave(user);
     // A worker has a second thread, too.
-    let (tell, told) = mpsc::channel::<String>();
-    let (begin, begun) = mpsc::channel::<String>();
+    let (notify, reported) = mpsc::channel::<String>();
+    let (begin, started) = mpsc::channel::<String>();
     thread::spawn(move || {
-        if let Ok(act) = begun.recv() {
-            _ = tell.send(attempt(&act));
+        if let Ok(act) = started.recv() {
+            _ = notify.send(attempt(&act));
         }
         // A worker's thread never ends.
         loop {
@@ -41,7 +41,7 @@ fn main() {
     println!("refused {}", refused.join(","));
     if let Some(act) = act.strip_prefix("second-thread:") {
         _ = begin.send(act.to_owned());
-        println!("{}", told.recv().expect("the thread answers"));
+        println!("{}", reported.recv().expect("the thread answers"));
     } else {
         println!("{}", attempt(act));
     }
@@ -59,8 +59,8 @@ fn attempt(act: &str) -> String {
             "open" => call(libc::SYS_openat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), 0, 0]),
             "proc" => call(libc::SYS_openat, [libc::AT_FDCWD.into(), address(c"/proc/1/status"), 0, 0]),
             "stat" => {
-                let mut place = [0_u8; 512];
-                call(libc::SYS_newfstatat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), place.as_mut_ptr() as i64, 0])
+                let mut position = [0_u8; 512];
+                call(libc::SYS_newfstatat, [libc::AT_FDCWD.into(), address(c"/etc/passwd"), position.as_mut_ptr() as i64, 0])
             }
             "socket" => call(libc::SYS_socket, [libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0, 0]),
             act if act.starts_with("connect:") => connect(number(act)),
@@ -87,9 +87,9 @@ fn attempt(act: &str) -> String {
             }
             "shared-exec" => {
                 let segment = call(libc::SYS_shmget, [libc::IPC_PRIVATE.into(), 4096, 0o600, 0]);
-                let place = call(libc::SYS_shmat, [segment, 0, libc::SHM_EXEC.into(), 0]);
+                let position = call(libc::SYS_shmat, [segment, 0, libc::SHM_EXEC.into(), 0]);
                 call(libc::SYS_shmctl, [segment, libc::IPC_RMID.into(), 0, 0]);
-                place
+                position
             }
             "personality" => call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC.into(), 0, 0, 0]),
             "signal-parent" => call(libc::SYS_kill, [libc::getppid().into(), 0, 0, 0]),
@@ -97,8 +97,8 @@ fn attempt(act: &str) -> String {
             "signal-parent-thread" => call(libc::SYS_tgkill, [libc::getppid().into(), libc::getppid().into(), 0, 0]),
             "userfaultfd" => call(libc::SYS_userfaultfd, [1, 0, 0, 0]),
             "io_uring" => {
-                let mut place = [0_u8; 256];
-                call(libc::SYS_io_uring_setup, [1, place.as_mut_ptr() as i64, 0, 0])
+                let mut position = [0_u8; 256];
+                call(libc::SYS_io_uring_setup, [1, position.as_mut_ptr() as i64, 0, 0])
             }
             "keyctl" => call(libc::SYS_keyctl, [0, -3, 1, 0]),
             "bpf" => call(libc::SYS_bpf, [0, 0, 0, 0]),

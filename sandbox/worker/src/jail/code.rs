@@ -4,7 +4,7 @@
 use rustix::io::Result;
 use seccompiler::{Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule};
 
-use super::calls;
+use super::syscalls;
 
 /// Refused system calls, each with the argument and bit that request executable memory. No bit if
 /// every use is refused.
@@ -20,7 +20,7 @@ const REFUSED: &[(i64, Option<(u8, i32)>)] = &[
 /// Ends the process if this thread, or a thread that it starts from now on, requests executable
 /// memory.
 pub(crate) fn deny() -> Result<()> {
-    install().map_err(calls::errno)
+    install().map_err(syscalls::errno)
 }
 
 fn install() -> std::result::Result<(), Error> {
@@ -32,6 +32,6 @@ fn install() -> std::result::Result<(), Error> {
         });
         refused.push((*call, rule.transpose()?.into_iter().collect()));
     }
-    let filter = SeccompFilter::new(refused.into_iter().collect(), SeccompAction::Allow, SeccompAction::KillProcess, calls::arch()?)?;
-    calls::apply(filter)
+    let filter = SeccompFilter::new(refused.into_iter().collect(), SeccompAction::Allow, SeccompAction::KillProcess, syscalls::arch()?)?;
+    syscalls::apply(filter)
 }

@@ -12,7 +12,7 @@ const FOLDER: &str = "/proc";
 
 /// Checks that this process is the first of its PID namespace and so cannot name any other process.
 /// A process cannot enter such a namespace itself: its parent must start it there.
-pub(crate) fn be_first() -> Result<()> {
+pub(crate) fn become_init() -> Result<()> {
     if getpid().is_init() { Ok(()) } else { Err(Errno::PERM) }
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn close_others(socket: RawFd) -> Result<()> {
 
 /// Makes the kernel end this process first when memory runs out, before the host.
 #[expect(clippy::disallowed_methods, reason = "the kernel is told by a file, before there is anything to run")]
-pub(crate) fn die_first() -> Result<()> {
+pub(crate) fn raise_oom_score() -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
 }
 
@@ -44,14 +44,14 @@ pub(crate) fn limit() -> Result<()> {
     // A write to standard error, if that is a file, must fail instead of killing the process.
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    setrlimit(Resource::Core, hard(0))?;
-    setrlimit(Resource::Fsize, hard(0))?;
-    setrlimit(Resource::Nofile, hard(DESCRIPTORS))?;
-    setrlimit(Resource::Memlock, hard(0))?;
+    setrlimit(Resource::Core, set_limit(0))?;
+    setrlimit(Resource::Fsize, set_limit(0))?;
+    setrlimit(Resource::Nofile, set_limit(DESCRIPTORS))?;
+    setrlimit(Resource::Memlock, set_limit(0))?;
     if cfg!(feature = "quickjs") {
         // V8 reserves far more addresses than it uses. There the host limits resident memory
         // instead.
-        setrlimit(Resource::As, hard(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
+        setrlimit(Resource::As, set_limit(ADDRESS_BYTES / page_size() as u64 * page_size() as u64))?;
     }
     Ok(())
 }
@@ -59,10 +59,10 @@ pub(crate) fn limit() -> Result<()> {
 /// Forbids threads and processes beyond the existing ones. The kernel does not apply this to root
 /// or `CAP_SYS_RESOURCE`.
 pub(crate) fn forbid_new_processes() -> Result<()> {
-    setrlimit(Resource::Nproc, hard(0))
+    setrlimit(Resource::Nproc, set_limit(0))
 }
 
-fn hard(value: u64) -> Rlimit {
+fn set_limit(value: u64) -> Rlimit {
     Rlimit { current: Some(value), maximum: Some(value) }
 }
 

@@ -38,7 +38,7 @@ fn brackets_in_texts_comments_and_regular_expressions_do_not_add_up() {
 }
 
 #[test]
-fn chain_is_told_by_the_line_on_which_it_begins() {
+fn chain_is_reported_by_the_line_on_which_it_begins() {
     for (chain, end) in [
         ("type B = ", "keyof "),
         ("type B =", "\nkeyof"),

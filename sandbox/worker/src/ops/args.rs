@@ -84,15 +84,16 @@ mod tests {
 
     #[test]
     fn page_is_what_is_asked_for_up_to_the_limit() {
-        for (asked, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)] {
-            assert_eq!(super::page(asked), Some(page), "{asked}");
+        for (request, page) in [(-1.0, LIST_DEFAULT), (1.0, 1), (f64::from(LIST_LIMIT), LIST_LIMIT), (9_007_199_254_740_991.0, LIST_LIMIT)]
+        {
+            assert_eq!(super::page(request), Some(page), "{request}");
         }
     }
 
     #[test]
     fn number_is_taken_as_it_is_or_not_at_all() {
-        let most = f64::from(u32::MAX);
-        for (given, read) in [(0.0, Some(0)), (5_000.0, Some(5_000)), (most, Some(u32::MAX)), (most + 1.0, None), (-1.0, None)] {
+        let max = f64::from(u32::MAX);
+        for (given, read) in [(0.0, Some(0)), (5_000.0, Some(5_000)), (max, Some(u32::MAX)), (max + 1.0, None), (-1.0, None)] {
             assert_eq!(u32::read(given), read, "{given}");
         }
     }

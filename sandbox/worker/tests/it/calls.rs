@@ -1,7 +1,7 @@
 //! Guarantees for handlers.
 
 use serde_json::{Value, json};
-use tollhouse_protocol::{Limits, LogLevel, OpRequest, OpValue, Outcome, ReplyBody, Said, StopReason, ToHost, ToWorker};
+use tollhouse_protocol::{Limits, LogLevel, OpRequest, OpValue, Outcome, ProgressMessage, ReplyBody, StopReason, ToHost, ToWorker};
 
 use crate::harness::{NOW_MS, Worker};
 
@@ -34,7 +34,7 @@ fn records_of_the_request_hold_what_was_sent_and_nothing_else() {
 }
 
 #[test]
-fn progress_is_told_in_order_cut_and_counted() {
+fn progress_is_reported_in_order_cut_and_counted() {
     let mut worker = Worker::handler(
         "ctx.progress('begun'); ctx.progress('half', 0.5); ctx.progress('\u{e4}'.repeat(400), null);
          await new Promise((done) => setTimeout(done, 1));
@@ -42,27 +42,27 @@ fn progress_is_told_in_order_cut_and_counted() {
          return ctx.progress('');",
     );
     assert_eq!(worker.json(&Value::Null), Value::Null);
-    let said = |message: &str, fraction| Said { message: message.into(), fraction };
-    assert_eq!(worker.said[..2], [said("begun", None), said("half", Some(0.5))]);
-    assert_eq!((worker.said[2].message.len(), worker.said.len() as u64), (512, Limits::default().progress_messages));
+    let describe = |message: &str, fraction| ProgressMessage { message: message.into(), fraction };
+    assert_eq!(worker.messages[..2], [describe("begun", None), describe("half", Some(0.5))]);
+    assert_eq!((worker.messages[2].message.len(), worker.messages.len() as u64), (512, Limits::default().progress_messages));
     assert_eq!(worker.logs.len(), 0);
 
     let limits = Limits { progress_messages: 0, ..Limits::default() };
     let mut unheard = Worker::handler_limited("ctx.progress('one'); return 1;", limits);
-    assert_eq!((unheard.json(&Value::Null), unheard.said.len()), (json!(1), 0));
+    assert_eq!((unheard.json(&Value::Null), unheard.messages.len()), (json!(1), 0));
 }
 
 #[test]
-fn what_is_said_after_the_answer_is_not_told() {
+fn what_is_said_after_the_answer_is_not_reported() {
     let mut worker = Worker::handler("(async () => { for (let i = 0; i < 50; i++) await null; ctx.progress('late'); })(); return 1;");
     worker.json(&Value::Null);
     worker.json(&Value::Null);
-    assert_eq!(worker.said, []);
+    assert_eq!(worker.messages, []);
 }
 
 #[test]
 fn progress_refuses_what_is_no_message_and_no_fraction() {
-    for (call, wanted) in [
+    for (call, requested) in [
         ("ctx.progress()", "TypeError: message must be a string"),
         ("ctx.progress({ message: 'x' })", "TypeError: message must be a string"),
         ("ctx.progress('x', 2)", "TypeError: fraction must be a number from 0 to 1"),
@@ -71,8 +71,8 @@ fn progress_refuses_what_is_no_message_and_no_fraction() {
         ("ctx.progress('x', '0.5')", "TypeError: fraction must be a number from 0 to 1"),
     ] {
         let mut worker = Worker::handler(call);
-        assert_eq!(worker.thrown(&Value::Null), wanted, "{call}");
-        assert_eq!(worker.said, []);
+        assert_eq!(worker.thrown(&Value::Null), requested, "{call}");
+        assert_eq!(worker.messages, []);
     }
 }
 
@@ -290,15 +290,15 @@ fn dates_show_themselves_in_words() {
 }
 
 #[test]
-fn no_other_clock_tells_the_time() {
+fn no_other_clock_reports_the_time() {
     let mut worker = Worker::handler(
         "if (typeof Intl === 'undefined') return 'no Intl';
          const format = new Intl.DateTimeFormat('en-US', { timeZone: 'UTC' });
          return [format.format(), format.formatToParts().map((part) => part.value).join(''), format.format(0), typeof Temporal, new Date().toLocaleDateString('en-US')];",
     );
-    let told = worker.json(&Value::Null);
-    assert_eq!(told == json!("no Intl"), cfg!(feature = "quickjs"));
-    assert!(told == json!("no Intl") || told == json!(["10/9/2025", "10/9/2025", "1/1/1970", "undefined", "10/9/2025"]), "{told}");
+    let body = worker.json(&Value::Null);
+    assert_eq!(body == json!("no Intl"), cfg!(feature = "quickjs"));
+    assert!(body == json!("no Intl") || body == json!(["10/9/2025", "10/9/2025", "1/1/1970", "undefined", "10/9/2025"]), "{body}");
 }
 
 #[test]
@@ -413,11 +413,11 @@ fn numbers_of_ops_rise_as_they_are_sent() {
 fn requests_beyond_those_in_flight_wait_their_turn() {
     let mut worker = Worker::handler("return (await Promise.all([...Array(50).keys()].map((i) => ctx.kv.get('k' + i)))).length;");
     assert_eq!(worker.json(&Value::Null), json!(50));
-    assert_eq!(worker.most_in_flight, 8);
+    assert_eq!(worker.max_in_flight, 8);
 }
 
 #[test]
-fn what_was_spent_is_told() {
+fn what_was_spent_is_reported() {
     let mut worker = Worker::handler("let x = 0; for (let i = 0; i < 5e6; i++) x += i; await ctx.kv.get('a'); return x;");
     let spent = worker.call(&Value::Null).spent;
     assert!(spent.cpu_us > 500 && spent.wall_us >= spent.cpu_us / 2 && spent.heap_bytes > 100_000 && spent.ops == 1, "{spent:?}");
@@ -465,7 +465,7 @@ fn what_is_reached_for_out_of_habit_names_what_there_is_instead() {
 }
 
 #[test]
-fn code_that_looks_before_it_uses_finds_nothing_and_goes_on() {
+fn code_that_looks_before_it_uses_finds_nothing_and_continues() {
     let mut worker = Worker::handler(
         "const absent = [typeof fetch, typeof process, typeof require, typeof module, typeof Buffer, typeof Deno, typeof window];
          return [new Set(absent).size, absent[0], 'fetch' in globalThis, Object.keys(req).includes('json'), JSON.parse(JSON.stringify(req)).json ?? null];",

@@ -35,11 +35,11 @@ fn every_member_of_an_ended_calls_ctx_refuses() {
     let mut worker = Worker::with(KEEPS);
     worker.env = vec![("KEY".into(), "s3cret".into())];
     assert_eq!(worker.json(&Value::Null), json!("kept"));
-    let told = worker.json(&Value::Null);
-    let told = told.as_object().unwrap();
-    assert_eq!(told.len(), 22);
-    assert!(told.values().all(|said| said == "ToolError call_ended: true"), "{told:?}");
-    assert_eq!((worker.ops.len(), worker.said.len()), (0, 0));
+    let body = worker.json(&Value::Null);
+    let body = body.as_object().unwrap();
+    assert_eq!(body.len(), 22);
+    assert!(body.values().all(|message| message == "ToolError call_ended: true"), "{body:?}");
+    assert_eq!((worker.ops.len(), worker.messages.len()), (0, 0));
     assert_eq!(worker.logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>(), ["of this call"]);
 }
 
@@ -68,7 +68,7 @@ fn what_a_call_leaves_behind_is_charged_to_no_other() {
     worker.json(&json!("leave"));
     assert_eq!(worker.ops, [OpRequest::Charge { call: "call_1".into(), usd: "0.01".into() }]);
     assert_eq!(worker.json(&json!("take")), json!(["call_ended", "call_ended", "call_ended"]));
-    assert_eq!((worker.ops.len(), worker.said.len(), worker.logs.len()), (0, 0, 0));
+    assert_eq!((worker.ops.len(), worker.messages.len(), worker.logs.len()), (0, 0, 0));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_promise_shared_with_an_ended_call_rejects_and_the_next_call_begins_its_own(
 }
 
 #[test]
-fn an_op_of_an_ended_call_wakes_nobody_while_another_can_go_on() {
+fn an_op_of_an_ended_call_wakes_nobody_while_another_can_continue() {
     let mut worker = Worker::with(
         "const woken = [];
          export default async (req, ctx) => {

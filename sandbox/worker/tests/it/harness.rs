@@ -17,7 +17,7 @@ use std::{
 use serde_json::Value;
 use tollhouse_protocol::{
     AtomicWrite, Bundle, JailReport, Language, Limits, Load, LoadError, LoadFault, Loaded, LogLine, OpFailure, OpRequest, OpValue, Outcome,
-    ReplyBody, Said, Schemas, Source, Spent, Start, StopReason, Tier, ToHost, ToWorker, ToolReply, Work,
+    ProgressMessage, ReplyBody, Schemas, Source, Spent, Start, StopReason, Tier, ToHost, ToWorker, ToolReply, Work,
     frame::{self, PREFIX_BYTES},
 };
 
@@ -33,7 +33,7 @@ pub struct Worker {
     pub work: Work,
     pub announced: bool,
     /// Number of times that the worker reported that a handler began.
-    pub begun: usize,
+    pub started: usize,
     pub env: Vec<(String, String)>,
     /// `req.query` as JSON text.
     pub query: String,
@@ -43,16 +43,16 @@ pub struct Worker {
     pub ops: Vec<OpRequest>,
     pub logs: Vec<LogLine>,
     /// Progress messages of the last call.
-    pub said: Vec<Said>,
+    pub messages: Vec<ProgressMessage>,
     /// Highest number of concurrent ops of the last call, without timers.
-    pub most_in_flight: usize,
+    pub max_in_flight: usize,
     pub waits: usize,
     /// Peak memory of the process, in bytes, once it has ended.
     peak: Option<u64>,
 }
 
 /// The end of a call.
-pub struct Ended {
+pub struct CallEnd {
     pub outcome: Outcome,
     pub spent: Spent,
 }
@@ -95,15 +95,15 @@ impl Worker {
             schemas: Schemas::default(),
             work: Work::Handle,
             announced: false,
-            begun: 0,
+            started: 0,
             env: Vec::new(),
             query: r#"{"q":"1"}"#.into(),
             kv: BTreeMap::new(),
             files: BTreeMap::new(),
             ops: Vec::new(),
             logs: Vec::new(),
-            said: Vec::new(),
-            most_in_flight: 0,
+            messages: Vec::new(),
+            max_in_flight: 0,
             waits: 0,
             peak: None,
         };
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     /// Calls with `input`, and serves ops until the end.
-    pub fn call(&mut self, input: &Value) -> Ended {
+    pub fn call(&mut self, input: &Value) -> CallEnd {
         self.begin(input);
         self.finish()
     }
@@ -195,8 +195,8 @@ impl Worker {
     pub fn begin(&mut self, input: &Value) {
         self.ops.clear();
         self.logs.clear();
-        self.said.clear();
-        self.most_in_flight = 0;
+        self.messages.clear();
+        self.max_in_flight = 0;
         self.waits = 0;
         let head = serde_json::json!({
             "method": "POST", "url": "https://host.example/tools/example?q=1", "path": "/tools/example",
@@ -216,8 +216,8 @@ impl Worker {
         self.send(&ToWorker::Call(start));
     }
 
-    fn finish(&mut self) -> Ended {
-        let mut under_way: Vec<(u32, OpRequest)> = Vec::new();
+    fn finish(&mut self) -> CallEnd {
+        let mut in_flight: Vec<(u32, OpRequest)> = Vec::new();
         let mut last = None;
         loop {
             match self.receive() {
@@ -225,26 +225,26 @@ impl Worker {
                     assert!(last.is_none_or(|last| last < op), "op {op} after {last:?}");
                     last = Some(op);
                     self.ops.push(request.clone());
-                    under_way.push((op, request));
-                    let counted = under_way.iter().filter(|(_, request)| !matches!(request, OpRequest::Sleep { .. })).count();
-                    self.most_in_flight = self.most_in_flight.max(counted);
+                    in_flight.push((op, request));
+                    let counted = in_flight.iter().filter(|(_, request)| !matches!(request, OpRequest::Sleep { .. })).count();
+                    self.max_in_flight = self.max_in_flight.max(counted);
                 }
-                Some(ToHost::Begun) => self.begun += 1,
+                Some(ToHost::Begun) => self.started += 1,
                 Some(ToHost::Log(line)) => self.logs.push(line),
-                Some(ToHost::Progress(said)) => self.said.push(said),
+                Some(ToHost::Progress(message)) => self.messages.push(message),
                 Some(ToHost::Waiting) => {
                     self.waits += 1;
                     // Immediate ops first, then the shortest timer.
-                    let next = under_way.iter().enumerate().min_by_key(|(_, (_, request))| match request {
+                    let next = in_flight.iter().enumerate().min_by_key(|(_, (_, request))| match request {
                         OpRequest::Sleep { ms } => ms + 1,
                         _ => 0,
                     });
                     if let Some((at, _)) = next {
-                        let (op, request) = under_way.remove(at);
+                        let (op, request) = in_flight.remove(at);
                         self.answer(op, &request);
                     }
                 }
-                Some(ToHost::Done { outcome, spent }) => return Ended { outcome, spent },
+                Some(ToHost::Done { outcome, spent }) => return CallEnd { outcome, spent },
                 None => return self.ended_without_words(),
                 other => panic!("during a call, the worker said {other:?} (exit {:?})", self.child.try_wait()),
             }
@@ -252,11 +252,11 @@ impl Worker {
     }
 
     /// Returns the end of a worker that sent no message, from its exit status.
-    fn ended_without_words(&mut self) -> Ended {
+    fn ended_without_words(&mut self) -> CallEnd {
         let status = self.reap();
         let reason = status.code().and_then(|status| StopReason::of_exit_status(status, &self.limits));
         let reason = reason.unwrap_or_else(|| panic!("during a call, the worker ended: {status}"));
-        Ended { outcome: Outcome::Stopped(reason), spent: Spent::default() }
+        CallEnd { outcome: Outcome::Stopped(reason), spent: Spent::default() }
     }
 
     fn answer(&mut self, op: u32, request: &OpRequest) {

@@ -12,11 +12,11 @@ fn short() -> Limits {
     Limits { cpu_ms: 200, wall_ms: 10_000, ..Limits::default() }
 }
 
-fn stopped_within(body: &str, limits: Limits, most: Duration) -> StopReason {
+fn stopped_within(body: &str, limits: Limits, max: Duration) -> StopReason {
     let mut worker = Worker::handler_limited(body, limits);
-    let began = Instant::now();
+    let started = Instant::now();
     let reason = worker.stopped(&Value::Null);
-    assert!(began.elapsed() < most, "took {:?}: {body}", began.elapsed());
+    assert!(started.elapsed() < max, "took {:?}: {body}", started.elapsed());
     reason
 }
 
@@ -117,7 +117,7 @@ fn deep_recursion_is_an_error_and_no_crash() {
 
 #[test]
 fn hostile_errors_become_text() {
-    for (body, wanted) in [
+    for (body, requested) in [
         ("throw new Proxy(function () {}, { get() { throw 1; } });", "a value that has no text"),
         ("throw new Proxy({}, { get() { throw new Proxy({}, { get() { throw 1; } }); } });", "a value that has no text"),
         ("return Promise.reject(new Proxy({}, { get() { throw 1; } }));", "a value that has no text"),
@@ -139,8 +139,8 @@ fn hostile_errors_become_text() {
         ("throw 1n;", "1"),
     ] {
         let mut worker = Worker::handler(body);
-        assert_eq!(worker.thrown(&Value::Null), wanted, "{body}");
-        assert_eq!(worker.thrown(&Value::Null), wanted, "the worker lives on after {body}");
+        assert_eq!(worker.thrown(&Value::Null), requested, "{body}");
+        assert_eq!(worker.thrown(&Value::Null), requested, "the worker lives on after {body}");
     }
 }
 
@@ -397,7 +397,7 @@ fn large_and_deep_results_are_refused() {
 }
 
 #[test]
-fn one_answer_counts_and_a_second_is_not_told() {
+fn one_answer_counts_and_a_second_is_not_reported() {
     let mut worker = Worker::handler(
         "let n = 0; return { then(resolve, reject) { resolve('first'); resolve('second'); reject(new Error('third')); } };",
     );
@@ -420,10 +420,10 @@ fn the_worker_is_jailed_before_it_is_ready() {
     for layer in [Descriptors, ParentDeathSignal, Rlimits, NoNewPrivs, NotDumpable, OomScore, Capabilities] {
         assert!(worker.jail.in_force.contains(&layer), "{layer:?} is not in {:?}", worker.jail);
     }
-    let told = worker.jail.in_force.iter().chain(worker.jail.refused.iter().map(|refused| &refused.layer));
-    let told = told.filter(|layer| **layer != JailLayer::NoExec).count();
+    let reported = worker.jail.in_force.iter().chain(worker.jail.refused.iter().map(|refused| &refused.layer));
+    let reported = reported.filter(|layer| **layer != JailLayer::NoExec).count();
     let own = JailLayer::ALL.len() - JailLayer::OF_GROUPS.len();
-    assert_eq!(told, own - 1, "each is in force or refused, but for one of another tier: {:?}", worker.jail);
+    assert_eq!(reported, own - 1, "each is in force or refused, but for one of another tier: {:?}", worker.jail);
     let status = std::fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
     assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {

@@ -23,7 +23,7 @@ const KILLED: &str = "signal 31";
 
 /// The result of an attempt under some layers.
 #[derive(Debug)]
-struct Tried {
+struct LayerAttempt {
     /// Layers that the system refused.
     refused: Vec<JailLayer>,
     /// `ok`, an error number, or the signal that ended the process.
@@ -46,7 +46,7 @@ impl Probe {
     }
 
     /// Attempts an action under some layers, as the given user or the user of this test.
-    fn attempt(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Tried {
+    fn attempt(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> LayerAttempt {
         let layers: Vec<_> = layers.iter().map(ToString::to_string).collect();
         let mut command = Command::new(&self.0);
         command.args([act, &layers.join(","), &OWN.to_string()]).env_clear().current_dir("/").stdin(Stdio::null());
@@ -59,16 +59,16 @@ impl Probe {
         let refused = lines.next().and_then(|line| line.strip_prefix("refused ")).unwrap_or_else(|| panic!("{act}: {text}"));
         let ended = match (output.status.signal(), lines.next()) {
             (Some(signal), _) => format!("signal {signal}"),
-            (None, Some(said)) => said.to_owned(),
+            (None, Some(message)) => message.to_owned(),
             // It executed another program, which succeeded.
             (None, None) => "ok".to_owned(),
         };
-        Tried { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
+        LayerAttempt { refused: refused.split(',').filter_map(JailLayer::named).collect(), ended }
     }
 
     /// The same as [`attempt`](Self::attempt) in the first process of a PID namespace. `None` if
     /// the system permits no namespace.
-    fn attempt_as_first(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Option<Tried> {
+    fn attempt_as_first(&self, act: &str, layers: &[JailLayer], user: Option<u32>) -> Option<LayerAttempt> {
         // Only children of that thread are in the namespace.
         let attempt = || begin_namespace().then(|| self.attempt(act, layers, user));
         let tried = thread::scope(|scope| scope.spawn(attempt).join().unwrap());

@@ -210,7 +210,7 @@ fn sources_that_no_parser_can_follow_are_refused_with_a_line() {
 }
 
 #[test]
-fn chain_that_the_stack_does_not_hold_is_told_by_its_line_or_by_that_of_the_call_which_needs_it() {
+fn a_chain_too_deep_for_the_stack_is_reported_by_its_line() {
     for link in ["a = ", "a => "] {
         // Too long for the function's compiler, then for the scanner that finds its end when the
         // module is read.
@@ -228,8 +228,8 @@ fn chain_that_the_stack_does_not_hold_is_told_by_its_line_or_by_that_of_the_call
 #[test]
 fn sources_within_the_levels_load() {
     // QuickJS has less stack for its own parser.
-    let most = if cfg!(feature = "quickjs") { 100 } else { 490 };
-    for (before, after, levels) in [("(", ")", most), ("[", "]", most), ("!", "", most), ("- ", "", most), ("`${", "}`", most / 2)] {
+    let max = if cfg!(feature = "quickjs") { 100 } else { 490 };
+    for (before, after, levels) in [("(", ")", max), ("[", "]", max), ("!", "", max), ("- ", "", max), ("`${", "}`", max / 2)] {
         let source = format!("export default () => typeof {}1{};", before.repeat(levels), after.repeat(levels));
         for language in [Language::Js, Language::Ts] {
             let mut worker = Worker::start();

@@ -26,11 +26,11 @@ fn an_error_is_shown_wherever_it_stands() {
     );
     let fields: Value = serde_json::from_str(&lines[0].fields).unwrap();
     assert_eq!((&fields["n"], &fields["error"]["name"], &fields["error"]["code"]), (&json!(1), &json!("TypeError"), &json!("E1")));
-    let why = fields["error"]["message"].as_str().unwrap();
-    assert!(why.contains("null"), "{why}");
+    let reason = fields["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("null"), "{reason}");
     assert!(fields["error"]["stack"].as_str().unwrap().contains("tool:"), "{fields}");
-    assert!(lines[1].fields.contains(why), "{:?}", lines[1]);
-    assert_eq!(lines[2].message.matches(&json!(why).to_string()).count(), 3, "{}", lines[2].message);
+    assert!(lines[1].fields.contains(reason), "{:?}", lines[1]);
+    assert_eq!(lines[2].message.matches(&json!(reason).to_string()).count(), 3, "{}", lines[2].message);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn every_member_of_the_console_can_be_called() {
 }
 
 #[test]
-fn the_owner_is_told_what_of_a_result_json_leaves_out() {
+fn the_owner_learns_what_of_a_result_json_leaves_out() {
     let warned = |body: &str| {
         let lines = lines(body);
         assert!(lines.iter().all(|line| line.level == LogLevel::Warn), "{lines:?}");

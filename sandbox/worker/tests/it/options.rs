@@ -7,7 +7,7 @@ use crate::harness::Worker;
 
 #[test]
 fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_sent() {
-    for (use_of_it, said) in [
+    for (use_of_it, message) in [
         (
             "ctx.httpGetJson('https://a.example/', { method: 'POST' })",
             "ctx.httpGetJson has no option `method`, only `headers`, `timeoutMs` and `auth`: it sends a GET without a body",
@@ -79,8 +79,8 @@ fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_se
         ("ctx.progress('half', 0.5, 'caller')", "ctx.progress takes at most 2 arguments"),
     ] {
         let mut worker = Worker::handler(&format!("return await {use_of_it};"));
-        assert_eq!(worker.thrown(&Value::Null), format!("TypeError: {said}"), "{use_of_it}");
-        assert_eq!((worker.ops.len(), worker.said.len()), (0, 0), "{use_of_it}");
+        assert_eq!(worker.thrown(&Value::Null), format!("TypeError: {message}"), "{use_of_it}");
+        assert_eq!((worker.ops.len(), worker.messages.len()), (0, 0), "{use_of_it}");
     }
 }
 

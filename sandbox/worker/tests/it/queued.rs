@@ -13,7 +13,7 @@ fn requests_beyond_the_bytes_of_a_call_wait_their_turn() {
     );
     worker.limits.ops_in_flight = 32;
     assert_eq!(worker.json(&Value::Null), json!(20));
-    assert_eq!((worker.most_in_flight, worker.kv.len()), (7, 20));
+    assert_eq!((worker.max_in_flight, worker.kv.len()), (7, 20));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tollhouse_protocol::{Language, Limits, LoadFault, Outcome, Problem, Schemas,
 
 use crate::harness::Worker;
 
-const SAYS: &str = "export default async (req, ctx) => { ctx.log.info('begun'); return eval_(req.input); };
+const MESSAGE: &str = "export default async (req, ctx) => { ctx.log.info('begun'); return eval_(req.input); };
 function eval_(input) {
     if (input.status) return Response.json({ error: 'no' }, { status: input.status });
     if (input.blocks) return new Response(JSON.stringify(input.blocks), { headers: { 'content-type': 'Application/vnd.mcp.tool-result+json; v=1' } });
@@ -32,7 +32,7 @@ fn source(text: &str) -> Source {
 
 fn with(input: Option<Value>, output: Option<Value>) -> Worker {
     let mut worker = blank(input, output);
-    worker.take_in(Some(source(SAYS))).unwrap();
+    worker.take_in(Some(source(MESSAGE))).unwrap();
     worker
 }
 
@@ -293,7 +293,7 @@ fn a_reference_to_a_name_with_a_space_is_found() {
 }
 
 #[test]
-fn what_an_older_draft_has_is_told_with_what_replaced_it() {
+fn what_an_older_draft_has_is_reported_with_what_replaced_it() {
     for (schema, pointer, word) in [
         (json!({ "properties": { "a": { "items": [{}] } } }), "/properties/a/items", "prefixItems"),
         (json!({ "minimum": 1, "exclusiveMinimum": true }), "/exclusiveMinimum", "draft-04"),
@@ -334,7 +334,7 @@ fn a_schema_that_does_not_compile_is_refused_with_its_place() {
                 Side::Input => blank(Some(schema.clone()), None),
                 Side::Output => blank(None, Some(schema.clone())),
             };
-            match worker.take_in(Some(source(SAYS))) {
+            match worker.take_in(Some(source(MESSAGE))) {
                 Err(LoadFault::Schema(fault)) => assert_eq!((fault.side, fault.pointer.as_str()), (side, pointer), "{schema}"),
                 other => panic!("{other:?}"),
             }
@@ -349,10 +349,10 @@ fn a_check_that_does_not_end_is_stopped_as_the_schemas() {
     for (input, output, side) in [(Some(endless.clone()), None, Side::Input), (None, Some(endless), Side::Output)] {
         let mut worker = with(input, output);
         worker.limits = limits;
-        let began = Instant::now();
+        let started = Instant::now();
         let reason = worker.stopped(&json!({ "answer": 1 }));
         assert_eq!(reason, StopReason::SchemaTime { side, limit_ms: 200 });
-        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     }
 }
 
@@ -363,9 +363,9 @@ fn a_value_that_does_not_fit_is_said_so_although_listing_why_does_not_end() {
     for (input, output, side) in [(Some(wrong.clone()), None, Side::Input), (None, Some(wrong), Side::Output)] {
         let mut worker = with(input, output);
         worker.limits = Limits { cpu_ms: 60_000, wall_ms: 60_000, ..Limits::default() };
-        let began = Instant::now();
+        let started = Instant::now();
         assert_eq!(worker.stopped(&json!({ "answer": 1 })), StopReason::Unlisted { side });
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
 }
 
@@ -374,7 +374,7 @@ fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
     let patterns: Map<_, _> = (0..1_000).map(|at| (format!("p{at}"), json!({ "pattern": format!("^\\p{{L}}{{9}}{at}$") }))).collect();
     let mut worker = blank(None, Some(json!({ "properties": patterns })));
     worker.limits = Limits { load_cpu_ms: 60_000, load_wall_ms: 60_000, ..Limits::default() };
-    let fault = worker.take_in(Some(source(SAYS))).unwrap_err();
+    let fault = worker.take_in(Some(source(MESSAGE))).unwrap_err();
     let StopReason::SchemaMemory { side: Side::Output, limit_bytes } = (match fault {
         LoadFault::Stopped(reason) => reason,
         other => panic!("{other:?}"),
@@ -391,17 +391,17 @@ fn patterns_that_need_too_much_memory_are_stopped_as_they_are_compiled() {
     );
     worker.limits = Limits { load_cpu_ms: 50, heap_bytes: 4 << 30, ..Limits::default() };
     assert_eq!(
-        worker.take_in(Some(source(SAYS))).unwrap_err(),
+        worker.take_in(Some(source(MESSAGE))).unwrap_err(),
         LoadFault::Stopped(StopReason::SchemaTime { side: Side::Output, limit_ms: 50 })
     );
 }
 
 #[test]
-fn the_host_hears_of_the_beginning_when_the_input_fits() {
+fn the_host_learns_of_the_beginning_when_the_input_fits() {
     let mut worker = with(Some(json!({ "required": ["answer"] })), None);
     worker.announced = true;
     unfit(worker.call(&json!({})).outcome, Side::Input);
-    assert_eq!(worker.begun, 0);
+    assert_eq!(worker.started, 0);
     assert_eq!(worker.json(&json!({ "answer": 1 })), json!(1));
-    assert_eq!(worker.begun, 1);
+    assert_eq!(worker.started, 1);
 }

@@ -15,12 +15,12 @@ fn warm_calls_are_quick() {
     for _ in 0..20_000 {
         worker.json(&input);
     }
-    let (rounds, began) = (50_000u32, Instant::now());
+    let (rounds, started) = (50_000u32, Instant::now());
     let mut cpu_us = 0;
     for _ in 0..rounds {
         cpu_us += worker.call(&input).spent.cpu_us;
     }
-    let each = began.elapsed() / rounds;
+    let each = started.elapsed() / rounds;
     eprintln!("round trip {each:?}, of it {:.1} us of the worker's processor time", cpu_us as f64 / f64::from(rounds));
     assert!(each.as_micros() < 1_000, "{each:?}");
 }
@@ -28,11 +28,11 @@ fn warm_calls_are_quick() {
 #[test]
 #[ignore = "measures, and claims little"]
 fn workers_are_ready_soon() {
-    let began = Instant::now();
+    let started = Instant::now();
     for _ in 0..20 {
         drop(Worker::start());
     }
-    let each = began.elapsed() / 20;
+    let each = started.elapsed() / 20;
     eprintln!("ready after {each:?}");
     assert!(each.as_millis() < 500, "{each:?}");
 }

@@ -52,7 +52,7 @@ fn worker_that_compiles_nothing_has_no_code_but_its_programs() {
 }
 
 #[test]
-fn worker_that_compiles_has_room_for_code_on_v8_alone_and_says_so() {
+fn worker_that_compiles_has_room_for_code_on_v8_alone_and_reports_it() {
     let worker = busy(Tier::Jit);
     let compiles = cfg!(feature = "v8");
     assert_eq!(worker.jail.in_force.contains(&JailLayer::NoExec), !compiles, "{:?}", worker.jail);

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tollhouse_base::aside::aside;
+use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::guard::{Fetch, Fetched};
 
 pub use self::client::ReadinessClient;
@@ -70,8 +70,8 @@ pub async fn check(client: &ReadinessClient, url: &str) -> Value {
     let report = match client.fetch(asking(Fetch::get(url, FIRST_WALL, BODY_BYTES))).await {
         Ok(fetched) => inspect(client, url, fetched).await,
         Err(error) => {
-            let places = client.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
-            unreachable(url, Reason { code: error.code(), message: error.to_string() }, places)
+            let positions = client.check(url).map(|url| discovery::expected(&url)).unwrap_or_default();
+            unreachable(url, Reason { code: error.code(), message: error.to_string() }, positions)
         }
     };
     serde_json::to_value(report).unwrap_or_default()
@@ -84,7 +84,7 @@ pub fn of_a_check(url: &str) -> Value {
     serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }
 
-fn unreachable(url: &str, reason: Reason, places: Vec<DiscoveryUrl>) -> Report {
+fn unreachable(url: &str, reason: Reason, positions: Vec<DiscoveryUrl>) -> Report {
     let mut notes = Notes::default();
     notes.error("unreachable", format!("nothing could be read: {}", reason.message));
     let action = match reason.code {
@@ -103,7 +103,7 @@ fn unreachable(url: &str, reason: Reason, places: Vec<DiscoveryUrl>) -> Report {
         ready: false,
         found: Map::new(),
         notes: notes.into_vec(),
-        expected_discovery_urls: places,
+        expected_discovery_urls: positions,
         next_actions: vec![action.to_owned()],
         paid: false,
     }
@@ -113,8 +113,8 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
     let mut seen = Seen::default();
     let origin = first.url.clone();
     let looking = tokio::time::timeout(REST_WALL, seen.look(client, &first));
-    let (looked, places) = tokio::join!(looking, discovery::probe(client, &origin, REST_WALL));
-    if looked.is_err() {
+    let (checked, positions) = tokio::join!(looking, discovery::probe(client, &origin, REST_WALL));
+    if checked.is_err() {
         seen.notes.warning("slow", "a further request got no answer in time, so this check is not complete");
     }
     if client.is_own(&origin) {
@@ -123,9 +123,9 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
     if origin.scheme() != "https" {
         seen.notes.warning("not_https", "the URL is not https: payments and prices can be changed on the way");
     }
-    let missing: Vec<&DiscoveryUrl> = places.iter().filter(|place| place.found == Some(false) && place.important).collect();
+    let missing: Vec<&DiscoveryUrl> = positions.iter().filter(|position| position.found == Some(false) && position.important).collect();
     if !missing.is_empty() {
-        let urls: Vec<&str> = missing.iter().map(|place| place.url.as_str()).collect();
+        let urls: Vec<&str> = missing.iter().map(|position| position.url.as_str()).collect();
         seen.notes.info("discovery_missing", format!("indexers and agents look for these and do not find them: {}", urls.join(", ")));
     }
     let ready = seen.kind != Kind::Unknown && !seen.notes.any_error();
@@ -140,7 +140,7 @@ async fn inspect(client: &ReadinessClient, submitted: &str, first: Fetched) -> R
         ready,
         found: seen.found,
         notes: seen.notes.into_vec(),
-        expected_discovery_urls: places,
+        expected_discovery_urls: positions,
         next_actions,
         paid: false,
     }
@@ -173,12 +173,12 @@ impl Seen {
 
     async fn challenge(&mut self, fetched: &Fetched) {
         self.kind = Kind::PaidEndpoint;
-        let challenge = aside(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
+        let challenge = run_blocking(fetched.body.len(), || challenge::read(fetched, &mut self.notes)).await;
         self.found.insert("payment".into(), challenge.shown());
     }
 
     async fn document(&mut self, fetched: &Fetched) {
-        self.kind = aside(fetched.body.len(), || document::read(fetched, &mut self.found, &mut self.notes)).await;
+        self.kind = run_blocking(fetched.body.len(), || document::read(fetched, &mut self.found, &mut self.notes)).await;
     }
 
     /// If GET is refused, sends an unpaid, empty POST as indexers do, and then acts as an MCP client.

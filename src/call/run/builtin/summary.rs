@@ -48,8 +48,8 @@ pub(super) fn of(input: &Value) -> Value {
 }
 
 /// Describes a value. `left` is the number of values that may still be described.
-fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
-    *left = left.saturating_sub(1);
+fn describe(value: &Value, depth: usize, remaining: &mut usize) -> Value {
+    *remaining = remaining.saturating_sub(1);
     match value {
         Value::Null => json!({ "type": "null" }),
         Value::Bool(_) => json!({ "type": "boolean" }),
@@ -58,17 +58,17 @@ fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
         Value::Array(items) => {
             let mut described = Vec::new();
             for item in items {
-                if depth == 0 || *left == 0 {
+                if depth == 0 || *remaining == 0 {
                     break;
                 }
-                described.push(describe(item, depth - 1, left));
+                described.push(describe(item, depth - 1, remaining));
             }
             json!({ "type": "array", "items": items.len(), "shape": described })
         }
         Value::Object(members) => {
             let (mut described, mut hidden) = (Map::new(), 0);
             for (name, value) in members {
-                if depth == 0 || *left == 0 {
+                if depth == 0 || *remaining == 0 {
                     break;
                 }
                 let shown = if is_shown(name) {
@@ -77,7 +77,8 @@ fn describe(value: &Value, depth: usize, left: &mut usize) -> Value {
                     hidden += 1;
                     format!("(hidden name {hidden})")
                 };
-                described.insert(shown, if names_secret(name) { json!({ "type": "hidden" }) } else { describe(value, depth - 1, left) });
+                described
+                    .insert(shown, if names_secret(name) { json!({ "type": "hidden" }) } else { describe(value, depth - 1, remaining) });
             }
             json!({ "type": "object", "members": members.len(), "shape": described })
         }

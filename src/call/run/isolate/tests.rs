@@ -3,15 +3,15 @@ use std::sync::OnceLock;
 use tokio::sync::mpsc;
 use tollhouse_base::{
     clock::{Clock, Timestamp},
+    cpu_share::CpuShares,
     id::{CallId, ReceiptId},
-    share::Shares,
 };
 use tollhouse_tool::MicroUsd;
 
 use super::*;
 use crate::{
     Input,
-    tests::{Bench, head},
+    tests::{Fixture, head},
 };
 
 fn reply(status: u16, headers: &[(&str, &str)], body: ReplyBody) -> ToolReply {
@@ -29,7 +29,7 @@ fn raw(text: &str) -> ReplyBody {
 
 #[tokio::test]
 async fn a_handler_answers_with_statuses_that_are_its_own() {
-    let live = Bench::new().await.tool(0.0).await;
+    let live = Fixture::new().await.tool(0.0).await;
     for (status, is_one) in
         [(199, false), (200, true), (299, true), (300, true), (400, true), (401, false), (402, false), (404, true), (407, false)]
             .into_iter()
@@ -47,12 +47,15 @@ async fn a_handler_answers_with_statuses_that_are_its_own() {
 
 #[tokio::test]
 async fn no_answer_leads_its_caller_elsewhere() {
-    let live = Bench::new().await.tool(0.0).await;
+    let live = Fixture::new().await.tool(0.0).await;
     let answered = async |status, name, to| answer(reply(status, &[(name, to)], raw("")), &live).await;
     for status in 300..400 {
         for (name, to) in [("location", "https://example.com/"), ("Location", "/tools/other"), ("LOCATION", "")] {
             let error = answered(status, name, to).await.unwrap_err();
-            assert!(matches!(&error, CallError::Misbehaved(why) if why.contains(&format!("status {status} and `location`"))), "{error}");
+            assert!(
+                matches!(&error, CallError::Misbehaved(reason) if reason.contains(&format!("status {status} and `location`"))),
+                "{error}"
+            );
         }
         answered(status, "link", "</a>").await.unwrap();
     }
@@ -70,7 +73,7 @@ async fn no_answer_leads_its_caller_elsewhere() {
 
 #[tokio::test]
 async fn headers_of_an_answer_have_8_kib_together() {
-    let live = Bench::new().await.tool(0.0).await;
+    let live = Fixture::new().await.tool(0.0).await;
     let value = |bytes: usize| "x".repeat(bytes);
     let answered = async |headers: &[(&str, &str)]| answer(reply(200, headers, json("{}")), &live).await;
     let whole = value(REPLY_HEADER_BYTES - "link".len());
@@ -85,7 +88,7 @@ async fn headers_of_an_answer_have_8_kib_together() {
         let beyond: Vec<_> = beyond.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let error = answered(&beyond).await.unwrap_err();
         assert!(
-            matches!(&error, CallError::Misbehaved(why) if why.contains("most of them in `") && why.contains("the limit is 8192")),
+            matches!(&error, CallError::Misbehaved(reason) if reason.contains("most of them in `") && reason.contains("the limit is 8192")),
             "{error}"
         );
     }
@@ -93,7 +96,7 @@ async fn headers_of_an_answer_have_8_kib_together() {
 
 #[tokio::test]
 async fn an_answer_may_be_as_long_and_as_deep_as_the_limits_say() {
-    let mut live = Live::clone(&*Bench::new().await.tool(0.0).await);
+    let mut live = LiveEndpoint::clone(&*Fixture::new().await.tool(0.0).await);
     (live.endpoint.limits.output_bytes, live.endpoint.limits.output_depth) = (8, 2);
     let answered = async |body| answer(reply(200, &[], body), &live).await;
     for body in [json("[[1234]]"), json("12345678"), raw("12345678")] {
@@ -109,7 +112,7 @@ async fn an_answer_may_be_as_long_and_as_deep_as_the_limits_say() {
 
 #[tokio::test]
 async fn bytes_are_what_their_content_type_says_and_json_only_where_they_are() {
-    let live = Bench::new().await.tool(0.0).await;
+    let live = Fixture::new().await.tool(0.0).await;
     let plain = answer(reply(200, &[], raw("x")), &live).await.unwrap();
     assert_eq!(plain.headers, [("content-type".to_owned(), BYTES.to_owned())]);
     let text = answer(reply(200, &[("content-type", "text/plain")], raw("x")), &live).await.unwrap();
@@ -142,14 +145,14 @@ fn an_answer_carries_the_headers_that_do_not_speak_for_the_host() {
 fn secrets_are_hidden_in_bodies_and_headers_and_nothing_else_changes() {
     let redactor = Redactor::new(["super-secret-value"]);
     let headers = [("link", "<super-secret-value>")];
-    for (body, told) in [
+    for (body, reported) in [
         (json(r#"{"a": "super-secret-value"}"#), json(r#"{"a":"[redacted]"}"#)),
         (json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#), json(r#"{"a":  1.10, "b": 12345678901234567890.1}"#)),
         (raw("a super-secret-value"), raw("a [redacted]")),
         (raw("nothing"), raw("nothing")),
     ] {
         let hidden = redacted(reply(201, &headers, body), &redactor);
-        assert_eq!(hidden, reply(201, &[("link", "<[redacted]>")], told));
+        assert_eq!(hidden, reply(201, &[("link", "<[redacted]>")], reported));
     }
 }
 
@@ -162,13 +165,13 @@ fn the_result_proper_of_blocks_is_their_structured_content() {
 
 #[tokio::test]
 async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn() {
-    let bench = Bench::new().await;
-    let live = bench.tool(0.0).await;
-    let shares = Shares::new(None);
+    let fixture = Fixture::new().await;
+    let live = fixture.tool(0.0).await;
+    let shares = CpuShares::new(None);
     let turn = shares.turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
     let (input, _) = Input::Body(bytes::Bytes::new()).read(&live).await.unwrap();
-    let (receipt, took, head) = (ReceiptId::generate(), OnceLock::new(), head());
-    let (progress, mut told) = mpsc::channel(4);
+    let (receipt, elapsed, head) = (ReceiptId::generate(), OnceLock::new(), head());
+    let (progress, mut output) = mpsc::channel(4);
     let task = Task {
         live: &live,
         by: CalledBy::Anyone,
@@ -182,9 +185,9 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         now: Timestamp(0),
         progress: Some(&progress),
         scratch: None,
-        till: &Arc::default(),
+        charge: &Arc::default(),
         turn: &turn,
-        took: &took,
+        elapsed: &elapsed,
     };
     let grants = CallGrants {
         owner: tollhouse_tool::Owner::Platform,
@@ -195,11 +198,11 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         secrets: vec![],
         limits: live.endpoint.limits,
     };
-    let scratch = Scratch::new(&Clock::fixed(Timestamp(0)));
-    let ops = Ops::new(grants, Arc::clone(&bench.services)).in_scratch(Arc::clone(&scratch));
-    let hearing = Hearing { ops: &ops, task: &task };
-    hearing.begun();
-    assert!(matches!(told.try_recv(), Ok(Progress::Accepted { receipt: told, .. }) if told == receipt));
+    let scratch = DryRunStore::new(&Clock::fixed(Timestamp(0)));
+    let ops = Ops::new(grants, Arc::clone(&fixture.services)).is_dry_run(Arc::clone(&scratch));
+    let hearing = CallListener { ops: &ops, task: &task };
+    hearing.started();
+    assert!(matches!(output.try_recv(), Ok(Progress::Accepted { receipt: output, .. }) if output == receipt));
     hearing.used(Duration::from_millis(3));
     hearing.used(Duration::from_millis(4));
     assert_eq!(turn.total(), Duration::from_millis(7));

@@ -11,14 +11,14 @@ use crate::testing::settled;
 #[derive(Default)]
 struct Slow {
     heap: Heap,
-    go: Option<Semaphore>,
-    begun: AtomicU64,
+    permits: Option<Semaphore>,
+    started: AtomicU64,
 }
 
 impl Slow {
     async fn turn(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        if let Some(go) = &self.go {
+        self.started.fetch_add(1, Ordering::Relaxed);
+        if let Some(go) = &self.permits {
             go.acquire().await.unwrap().forget();
         }
     }
@@ -49,7 +49,7 @@ struct Slowed {
 
 impl Slowed {
     fn new() -> Self {
-        let objects = Arc::new(Slow { go: Some(Semaphore::new(0)), ..Slow::default() });
+        let objects = Arc::new(Slow { permits: Some(Semaphore::new(0)), ..Slow::default() });
         let store = Arc::new(MemoryStore::new());
         let files = Files::new(store.clone(), Clock::default(), Objects::new(store, Clock::default(), objects.clone()));
         Self { objects, files, limits: Limits::default() }
@@ -59,8 +59,8 @@ impl Slowed {
         self.files.scoped(owner, endpoint, &self.limits).write("f".into(), Bytes::from_static(b"f"))
     }
 
-    fn begun(&self) -> u64 {
-        self.objects.begun.load(Ordering::Relaxed)
+    fn started(&self) -> u64 {
+        self.objects.started.load(Ordering::Relaxed)
     }
 
     /// Polls all futures, and lets background tasks run as far as they can.
@@ -71,8 +71,8 @@ impl Slowed {
         }
     }
 
-    fn let_go(&self, some: usize) {
-        self.objects.go.as_ref().unwrap().add_permits(some);
+    fn release(&self, some: usize) {
+        self.objects.permits.as_ref().unwrap().add_permits(some);
     }
 }
 
@@ -86,21 +86,21 @@ async fn syncs_of_one_owner_at_full_rate_leave_the_next_to_another() {
     let endpoints: Vec<_> = (0..2 * CHANGES).map(|_| EndpointId::generate()).collect();
     let mut flood: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(host.write(&greedy, endpoint))).collect();
     host.poll(&mut flood).await;
-    assert_eq!(host.begun(), CHANGES as u64);
+    assert_eq!(host.started(), CHANGES as u64);
     let mut one = [Box::pin(host.write(&other, &EndpointId::generate()))];
     host.poll(&mut one).await;
     // First one of the flood's writes ends, then all that are in progress, among them the other owner's.
-    host.let_go(1 + CHANGES);
+    host.release(1 + CHANGES);
     let [one] = one;
     one.await.unwrap();
-    host.let_go(flood.len());
+    host.release(flood.len());
     for write in flood {
         write.await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn calls_that_are_stopped_hold_no_more_content_than_is_under_way() {
+async fn calls_that_are_stopped_hold_no_more_content_than_is_in_flight() {
     let (host, owner) = (Slowed::new(), builder());
     for _ in 0..5 {
         let endpoints: Vec<_> = (0..CHANGES).map(|_| EndpointId::generate()).collect();
@@ -108,9 +108,9 @@ async fn calls_that_are_stopped_hold_no_more_content_than_is_under_way() {
         host.poll(&mut stopped).await;
         drop(stopped);
     }
-    host.let_go(5 * CHANGES);
+    host.release(5 * CHANGES);
     host.files.finish().await;
-    assert_eq!(host.begun(), CHANGES as u64, "what had no turn yet went with its call");
+    assert_eq!(host.started(), CHANGES as u64, "what had no turn yet went with its call");
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn contents_are_read_a_few_at_once_and_owners_take_turns() {
     let ended = Arc::new(Mutex::new(vec![]));
     let (host, greedy, other) = (Slowed::new(), builder(), builder());
     let [endpoint, own] = [(); 2].map(|()| EndpointId::generate());
-    host.let_go(2);
+    host.release(2);
     host.write(&greedy, &endpoint).await.unwrap();
     host.write(&other, &own).await.unwrap();
     let read = |name: &'static str, owner: &Owner, endpoint: &EndpointId| {
@@ -130,16 +130,16 @@ async fn contents_are_read_a_few_at_once_and_owners_take_turns() {
     };
     let mut all: Vec<_> = (0..5 * READS).map(|_| read("greedy", &greedy, &endpoint)).collect();
     settled().await;
-    assert_eq!(host.begun(), 2 + READS as u64);
+    assert_eq!(host.started(), 2 + READS as u64);
     all.push(read("other", &other, &own));
     settled().await;
-    host.let_go(all.len());
+    host.release(all.len());
     for read in all {
         read.await.unwrap();
     }
-    let place = ended.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
+    let position = ended.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
     // Only those that were in progress, and those that began with it, come first.
-    assert!(place < 2 * READS, "{place}");
+    assert!(position < 2 * READS, "{position}");
 }
 
 #[tokio::test]

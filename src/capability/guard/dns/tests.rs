@@ -26,10 +26,10 @@ async fn an_answer_is_kept_for_as_long_as_it_says_within_bounds() {
     .await;
     let dns = Dns::new(server.settings());
     for (name, addresses, seconds) in [("brief.dev", vec![address(1)], 5), ("long.dev", vec![address(2)], 300), ("none.dev", vec![], 1)] {
-        let (began, kept_for) = (Instant::now(), Duration::from_secs(seconds));
+        let (started, kept_for) = (Instant::now(), Duration::from_secs(seconds));
         assert_eq!(found(&dns, name).await.unwrap(), addresses);
         let until = dns.0.answers.get(name).unwrap().until;
-        assert!(until >= began + kept_for && until <= Instant::now() + kept_for, "{name}");
+        assert!(until >= started + kept_for && until <= Instant::now() + kept_for, "{name}");
     }
     assert_eq!(server.names(""), 3, "a name is asked for as it is");
     // If it were not cached, each lookup would ask for both kinds of address.
@@ -39,16 +39,16 @@ async fn an_answer_is_kept_for_as_long_as_it_says_within_bounds() {
     assert!(server.questions() < 20);
     pause();
     advance(Duration::from_secs(301)).await;
-    assert!(["brief.dev", "long.dev", "none.dev"].iter().all(|name| dns.0.kept(name).is_none()));
+    assert!(["brief.dev", "long.dev", "none.dev"].iter().all(|name| dns.0.cached(name).is_none()));
 }
 
 #[tokio::test]
-async fn a_name_of_which_a_server_can_tell_nothing_is_asked_for_again() {
+async fn a_name_of_which_a_server_can_report_nothing_is_asked_for_again() {
     for reason in [ResponseCode::ServFail, ResponseCode::Refused] {
         let server = NameServer::unable(reason).await;
         let dns = Dns::new(server.settings());
         assert!(found(&dns, "some.dev").await.is_err(), "{reason}");
-        assert!(dns.0.kept("some.dev").is_none(), "{reason}");
+        assert!(dns.0.cached("some.dev").is_none(), "{reason}");
     }
 }
 
@@ -89,22 +89,22 @@ async fn what_is_kept_is_bounded_in_bytes() {
         dns.0.answers.insert(format!("{number}.many.dev"), answer.clone());
     }
     dns.0.answers.run_pending_tasks();
-    assert!(dns.0.answers.weighted_size() <= KEPT_NAMES_BYTES && dns.0.answers.entry_count() < 2_000);
+    assert!(dns.0.answers.weighted_size() <= CACHED_NAMES_BYTES && dns.0.answers.entry_count() < 2_000);
 }
 
 #[tokio::test]
 async fn addresses_of_one_kind_are_an_answer_where_the_other_kind_s_does_not_come() {
     let server = NameServer::start(|_, kind| (kind == RecordType::A).then(|| vec![(address(1), DAY)])).await;
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     assert_eq!(found(&Dns::new(server.settings()), "half.dev").await.unwrap(), [address(1)]);
-    assert!(began.elapsed() < SILENCE, "the other kind was waited for to the end: {:?}", began.elapsed());
+    assert!(started.elapsed() < SILENCE, "the other kind was waited for to the end: {:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_name_whose_server_is_silent_is_given_up_and_its_place_is_free() {
     let server = NameServer::start(|_, _| None).await;
     let dns = Dns::new(server.settings());
-    let free = || std::iter::from_fn(|| dns.0.places.take("owner".into())).collect::<Vec<_>>().len();
+    let free = || std::iter::from_fn(|| dns.0.positions.take("owner".into())).collect::<Vec<_>>().len();
     let mut looking = Box::pin(found(&dns, "silent.dev"));
     tokio::select! {
         _ = &mut looking => panic!("nobody answered"),
@@ -135,8 +135,8 @@ async fn six_hundred_slow_names_of_one_owner_hold_up_no_name_of_another() {
     server.was_asked(56, ".slow.dev").await;
     for number in 0..20 {
         assert_eq!(dns.lookup("other", format!("{number}.quick.dev")).await.unwrap(), [address(1)]);
-        let (asked, ended) = (server.names(".slow.dev"), ended.load(Ordering::Relaxed));
-        assert!(asked <= ended + 56, "{asked} slow names asked for, {ended} of them at an end");
+        let (request, ended) = (server.names(".slow.dev"), ended.load(Ordering::Relaxed));
+        assert!(request <= ended + 56, "{request} slow names asked for, {ended} of them at an end");
     }
     assert!(ended.load(Ordering::Relaxed) < 600, "the slow ones were waited for");
     greedy.iter().for_each(tokio::task::JoinHandle::abort);
@@ -210,9 +210,9 @@ async fn aliases_are_followed_within_bounds_and_a_loop_of_them_ends() {
         assert_eq!(found(&dns, &format!("{links}.chain.dev")).await.unwrap(), [address(1)], "{links} links");
     }
     for endless in ["a.loop.dev", "200.chain.dev"] {
-        let (before, began) = (server.questions(), std::time::Instant::now());
+        let (before, started) = (server.questions(), std::time::Instant::now());
         let addresses = found(&dns, endless).await.unwrap_or_default();
-        assert!(addresses.is_empty() && began.elapsed() < DNS_WALL, "{endless}: {addresses:?} after {:?}", began.elapsed());
+        assert!(addresses.is_empty() && started.elapsed() < DNS_WALL, "{endless}: {addresses:?} after {:?}", started.elapsed());
         assert!(server.questions() - before < 100, "{endless}: {} questions", server.questions() - before);
     }
 }

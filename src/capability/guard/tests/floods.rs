@@ -13,7 +13,7 @@ use super::{
 
 /// Timeouts for responses that end only with the timeout, and for those that end before it.
 const HASTE: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server's response: `head`, then `again` forever, with `pause` in between.
 #[derive(Clone)]
@@ -33,14 +33,14 @@ impl Flood {
 async fn flooding(flood: Flood) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (report, reported) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (flood, tell) = (flood.clone(), tell.clone());
-            tokio::spawn(async move { _ = tell.send(pour(stream, flood).await) });
+            let (flood, report) = (flood.clone(), report.clone());
+            tokio::spawn(async move { _ = report.send(pour(stream, flood).await) });
         }
     });
-    (address, told)
+    (address, reported)
 }
 
 async fn pour(mut stream: TcpStream, flood: Flood) -> usize {
@@ -58,10 +58,10 @@ async fn pour(mut stream: TcpStream, flood: Flood) -> usize {
 
 /// Returns how a request to a server that sends `flood` ends within `wall`, and how many bytes were sent.
 async fn ended(wall: Duration, flood: Flood) -> (FetchError, usize) {
-    let (address, mut told) = flooding(flood).await;
+    let (address, mut reported) = flooding(flood).await;
     let url = format!("http://{address}/");
     let ended = allowing(&[address]).fetch(Fetch::get(&url, wall, 1_000)).await.unwrap_err();
-    (ended, told.recv().await.unwrap())
+    (ended, reported.recv().await.unwrap())
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_body_without_end_is_read_up_to_the_limit() {
         ("HTTP/1.1 200 OK\r\ncontent-length: 18446744073709551615\r\n\r\n", vec![b'x'; 1 << 16]),
         ("HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n", vec![b'x'; 1 << 16]),
     ] {
-        let (ended, sent) = ended(PATIENCE, Flood::of(head, again)).await;
+        let (ended, sent) = ended(TIMEOUT, Flood::of(head, again)).await;
         assert!(
             matches!(ended, FetchError::TooLarge(1_000) | FetchError::Unreachable(_)) && sent < 64 << 20,
             "{head:?}: {ended:?}, {sent}"
@@ -104,12 +104,12 @@ async fn a_body_without_end_is_read_up_to_the_limit() {
 #[tokio::test]
 async fn what_stands_between_chunks_and_behind_them_has_an_end() {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-    for (begun, again) in [("1;", "x".repeat(1 << 12)), ("0\r\n", "x: y\r\n".repeat(1 << 9))] {
-        let (ended, sent) = ended(PATIENCE, Flood::of(format!("{chunked}{begun}"), again)).await;
-        assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{begun:?}: {ended:?}, {sent}");
+    for (started, again) in [("1;", "x".repeat(1 << 12)), ("0\r\n", "x: y\r\n".repeat(1 << 9))] {
+        let (ended, sent) = ended(TIMEOUT, Flood::of(format!("{chunked}{started}"), again)).await;
+        assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{started:?}: {ended:?}, {sent}");
     }
     // A number with endless leading zeros keeps its value and takes no memory, so its bytes must be counted.
-    let (ended, sent) = ended(PATIENCE, Flood::of(chunked, "0".repeat(1 << 12))).await;
+    let (ended, sent) = ended(TIMEOUT, Flood::of(chunked, "0".repeat(1 << 12))).await;
     assert!(ended == FetchError::Flooded(AWAITED_BYTES + 1_000 * WIRE_BYTES) && sent < 64 << 20, "{ended:?}, {sent}");
 }
 
@@ -124,7 +124,7 @@ async fn a_body_in_a_packing_is_refused_unread() {
         [("br", vec![0; 1 << 16]), ("zstd", zstd), ("gzip, br", gzip.clone()), ("gzip\r\ncontent-encoding: gzip", gzip.clone())]
     {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {packing}\r\ncontent-type: application/json\r\n\r\n");
-        let (ended, sent) = ended(PATIENCE, Flood::of(head, bytes)).await;
+        let (ended, sent) = ended(TIMEOUT, Flood::of(head, bytes)).await;
         assert_eq!(ended, FetchError::Encoded(packing.replace("\r\ncontent-encoding:", ",")));
         // No more than fits in the buffers of both sockets.
         assert!(sent < 64 << 20, "{packing}: {sent}");
@@ -166,13 +166,13 @@ async fn headers_of_an_answer_are_read_up_to_their_limits() {
         assert!(passes || matches!(fetched, Err(FetchError::Unreachable(_))), "{fetched:?}");
     }
     for again in ["x".repeat(1 << 16), "x: y\r\n".repeat(1 << 12)] {
-        let (ended, sent) = ended(PATIENCE, Flood::of("HTTP/1.1 200 OK\r\nx: ", again)).await;
+        let (ended, sent) = ended(TIMEOUT, Flood::of("HTTP/1.1 200 OK\r\nx: ", again)).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");
     }
 }
 
 #[tokio::test]
-async fn whoever_changes_the_protocol_has_said_nothing() {
+async fn anyone_who_changes_the_protocol_has_said_nothing() {
     let (address, _told) = flooding(Flood::of("HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", "x")).await;
     let fetched = fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap();
     assert_eq!((fetched.status.as_u16(), fetched.body.len()), (101, 0));
@@ -186,7 +186,7 @@ async fn frames_of_http2_are_no_answer() {
     let settings = frame(4, 0, 0, b"");
     // Headers with status 103, settings, pings, and endless continuation headers.
     for again in [frame(1, 4, 1, b"\x08\x03103"), settings.clone(), frame(6, 0, 0, &[0; 8]), frame(9, 0, 1, b"")] {
-        let (ended, sent) = ended(PATIENCE, Flood::of(settings.clone(), again.repeat(1 << 10))).await;
+        let (ended, sent) = ended(TIMEOUT, Flood::of(settings.clone(), again.repeat(1 << 10))).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::testing::certified;
 
 /// A timeout that nothing here reaches.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 const HERE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere";
 
@@ -25,23 +25,23 @@ struct Script {
     answers: Vec<String>,
     flood: String,
     /// The largest number of responses sent on one connection.
-    most: AtomicUsize,
+    max: AtomicUsize,
 }
 
 impl Script {
     fn new(answers: Vec<String>, flood: impl Into<String>) -> Arc<Self> {
-        Arc::new(Self { answers, flood: flood.into(), most: AtomicUsize::new(0) })
+        Arc::new(Self { answers, flood: flood.into(), max: AtomicUsize::new(0) })
     }
 
     async fn play(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<()> {
         let mut request = [0; 4_096];
-        for (place, answer) in self.answers.iter().enumerate() {
+        for (position, answer) in self.answers.iter().enumerate() {
             if stream.read(&mut request).await? == 0 {
                 return Ok(());
             }
             stream.write_all(answer.as_bytes()).await?;
             stream.flush().await?;
-            self.most.fetch_max(place + 1, SeqCst);
+            self.max.fetch_max(position + 1, SeqCst);
         }
         let is_asked = stream.read(&mut request).await? > 0;
         while is_asked && !self.flood.is_empty() {
@@ -79,14 +79,14 @@ impl Script {
 }
 
 async fn get(guard: &Guard, url: &str, body_bytes: usize) -> Result<Bytes, FetchError> {
-    guard.fetch(Fetch::get(url, PATIENCE, body_bytes)).await.map(|fetched| fetched.body)
+    guard.fetch(Fetch::get(url, TIMEOUT, body_bytes)).await.map(|fetched| fetched.body)
 }
 
 async fn over_tls(address: SocketAddr, root: Vec<u8>, body_bytes: usize) -> Result<Bytes, FetchError> {
     let guard = guard(GuardSettings {
         allow: vec![format!("first.dev:{}", address.port())],
         roots: vec![root],
-        lookup: Some(Names::new(&[("first.dev", &["127.0.0.1"])])),
+        lookup: Some(FixedNames::new(&[("first.dev", &["127.0.0.1"])])),
         ..GuardSettings::default()
     });
     get(&guard, &format!("https://first.dev:{}/", address.port()), body_bytes).await
@@ -147,11 +147,11 @@ async fn a_connection_that_is_kept_serves_any_number_of_answers() {
         // A connection does not announce when it becomes idle, so the next request may open another.
         for _ in 0..1_000 {
             assert_eq!(get(&guard, &url, 1_000).await, expected);
-            if script.most.load(SeqCst) > 2 * AWAITED_BYTES / padding.len() {
+            if script.max.load(SeqCst) > 2 * AWAITED_BYTES / padding.len() {
                 break;
             }
         }
-        assert!(script.most.load(SeqCst) > 2 * AWAITED_BYTES / padding.len());
+        assert!(script.max.load(SeqCst) > 2 * AWAITED_BYTES / padding.len());
     }
 }
 
@@ -185,7 +185,7 @@ async fn headers_may_have_just_so_many_bytes() {
 }
 
 #[tokio::test]
-async fn a_body_that_takes_more_on_its_way_than_any_of_its_size_is_not_whole() {
+async fn a_body_that_takes_more_in_flight_than_any_of_its_size_is_not_whole() {
     let chunks = format!("{}1\r\nx\r\n", "0".repeat(8 << 10)).repeat(1_000);
     let answer = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
     for given in Script::new(vec![answer], "").gives(1_000).await {

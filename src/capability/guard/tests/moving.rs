@@ -10,7 +10,7 @@ use super::*;
 #[derive(Default)]
 struct Moving {
     means: Mutex<Vec<IpAddr>>,
-    asked: AtomicUsize,
+    requested: AtomicUsize,
 }
 
 impl Moving {
@@ -21,7 +21,7 @@ impl Moving {
 
 impl Lookup for Moving {
     fn lookup(&self, _: &str, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requested.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::ready(Ok(self.means.lock().unwrap().clone())))
     }
 }
@@ -47,10 +47,10 @@ async fn a_connection_outlives_what_its_name_meant_and_the_next_one_does_not() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(ask(path).await.unwrap().body, "here");
     }
-    assert_eq!(names.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(names.requested.load(Ordering::SeqCst), 1);
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(matches!(ask("/").await.unwrap_err(), FetchError::Unreachable(_)), "nobody listens at its new address");
-    assert_eq!(names.asked.load(Ordering::SeqCst), 2);
+    assert_eq!(names.requested.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_name_that_has_come_to_mean_a_local_address_is_not_dialled() {
     assert!(!matches!(hasty, Err(FetchError::Forbidden(_))), "{hasty:?}");
     names.to(&["8.8.8.8", "127.0.0.1"]);
     assert!(matches!(fetch(&guard, "https://rebound.dev/").await.unwrap_err(), FetchError::Forbidden(_)));
-    assert_eq!(names.asked.load(Ordering::SeqCst), 2);
+    assert_eq!(names.requested.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
@@ -109,10 +109,10 @@ async fn a_certificate_counts_for_the_very_names_in_it() {
     let mut allow: Vec<_> = hosts.iter().map(|host| format!("{host}:{}", address.port())).collect();
     allow.push(format!("first.dev:{}", unknown.port()));
     let guard = guard(GuardSettings { allow, roots: vec![root], lookup: Some(names as _), ..GuardSettings::default() });
-    for (place, host) in hosts.iter().enumerate() {
+    for (position, host) in hosts.iter().enumerate() {
         let fetched = fetch(&guard, &format!("https://{host}:{}/", address.port())).await;
-        assert_eq!(fetched.is_ok(), place < 3, "{host}: {fetched:?}");
-        assert!(place < 3 || matches!(fetched, Err(FetchError::Unreachable(_))), "{host}: {fetched:?}");
+        assert_eq!(fetched.is_ok(), position < 3, "{host}: {fetched:?}");
+        assert!(position < 3 || matches!(fetched, Err(FetchError::Unreachable(_))), "{host}: {fetched:?}");
     }
     assert!(matches!(fetch(&guard, &format!("https://first.dev:{}/", unknown.port())).await, Err(FetchError::Unreachable(_))));
 }

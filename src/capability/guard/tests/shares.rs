@@ -3,20 +3,20 @@
 use std::sync::Mutex;
 
 use tokio::sync::watch;
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::{FairSemaphore, Share};
 
-use super::{limits::KEPT_HOSTS, *};
+use super::{limits::CACHED_HOSTS, *};
 
 /// Starts a server that answers only when told to, and records who came.
-async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> SocketAddr {
+async fn holding(reported: watch::Receiver<bool>, received: Arc<Mutex<Vec<String>>>) -> SocketAddr {
     let answer = move |headers: HeaderMap| {
-        let (mut told, came) = (told.clone(), Arc::clone(&came));
+        let (mut reported, received) = (reported.clone(), Arc::clone(&received));
         async move {
             let owner = headers["x-owner"].to_str().unwrap().to_owned();
             let quick = owner == "other";
-            came.lock().unwrap().push(owner);
+            received.lock().unwrap().push(owner);
             if !quick {
-                told.wait_for(|told| *told).await.unwrap();
+                reported.wait_for(|reported| *reported).await.unwrap();
             }
         }
     };
@@ -29,7 +29,7 @@ async fn connections_to_exempt_hosts_are_kept_and_take_no_owner_s_share() {
     let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
     let mut others = (0..).map(|number| guard.keeps("greedy", &url(&format!("{number}.dev"))));
     assert!(others.next().unwrap());
-    assert!(others.take(KEPT_HOSTS).any(|is_kept| !is_kept));
+    assert!(others.take(CACHED_HOSTS).any(|is_kept| !is_kept));
     for _ in 0..2 {
         assert!(guard.keeps("greedy", &url("own.dev")));
         assert!(!guard.keeps("greedy", &url("own.dev:444")), "which is another host");
@@ -38,11 +38,11 @@ async fn connections_to_exempt_hosts_are_kept_and_take_no_owner_s_share() {
 
 #[tokio::test]
 async fn an_owner_s_requests_leave_others_their_share() {
-    let (tell, told) = watch::channel(false);
-    let came = Arc::new(Mutex::new(Vec::new()));
-    let address = holding(told, Arc::clone(&came)).await;
+    let (report, reported) = watch::channel(false);
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let address = holding(reported, Arc::clone(&received)).await;
     let mut guard = allowing(&[address]);
-    Arc::get_mut(&mut guard.0).unwrap().open = Fair::new(8, Share::OfFree);
+    Arc::get_mut(&mut guard.0).unwrap().open = FairSemaphore::new(8, Share::OfFree);
     let url = format!("http://{address}/");
     let ask = |owner: &'static str, wall| {
         let (guard, url) = (guard.clone(), url.clone());
@@ -54,7 +54,7 @@ async fn an_owner_s_requests_leave_others_their_share() {
     };
     let long = Duration::from_secs(60);
     let greedy: Vec<_> = (0..20).map(|_| tokio::spawn(ask("greedy", long))).collect();
-    let have_come = |number: usize| came.lock().unwrap().iter().filter(|owner| *owner == "greedy").count() >= number;
+    let have_come = |number: usize| received.lock().unwrap().iter().filter(|owner| *owner == "greedy").count() >= number;
     while !have_come(7) {
         tokio::task::yield_now().await;
     }
@@ -65,7 +65,7 @@ async fn an_owner_s_requests_leave_others_their_share() {
         ask("other", long).await.unwrap();
     }
     assert!(!have_come(8));
-    tell.send(true).unwrap();
+    report.send(true).unwrap();
     for answer in greedy {
         answer.await.unwrap().unwrap();
     }

@@ -66,7 +66,7 @@ async fn a_page_holds_a_mebibyte_and_not_a_byte_more() {
 }
 
 #[tokio::test]
-async fn a_list_that_finds_little_says_where_to_go_on() {
+async fn a_list_that_finds_little_says_where_to_continue() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_keys: 10_000, ..Limits::default() };
     let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
@@ -95,7 +95,7 @@ async fn a_list_asks_the_store_for_no_page_behind_its_last() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_behind_a_page_of_just_as_many_bytes_as_are_read_at_once() {
+async fn a_list_continues_behind_a_page_of_just_as_many_bytes_as_are_read_at_once() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_value_bytes: 1 << 20, ..Limits::default() };
     let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);
@@ -103,8 +103,8 @@ async fn a_list_goes_on_behind_a_page_of_just_as_many_bytes_as_are_read_at_once(
     set(&kv, "key-1", long(2)).await.unwrap();
     let before = hosts.store.scanned();
     kv.list("".into(), 10, None).await.unwrap();
-    let beside = hosts.store.scanned() - before - 2;
-    set(&kv, "key-1", long(LIST_BYTES - beside)).await.unwrap();
+    let alongside = hosts.store.scanned() - before - 2;
+    set(&kv, "key-1", long(LIST_BYTES - alongside)).await.unwrap();
     set(&kv, "key-2", "2").await.unwrap();
     let page = text(&kv.list("".into(), 10, None).await.unwrap()).unwrap();
     assert_eq!(page["entries"].as_array().unwrap().len(), 2);
@@ -126,7 +126,7 @@ async fn a_list_reads_little_more_than_its_page() {
 }
 
 #[tokio::test]
-async fn a_list_that_finds_large_expired_values_says_where_to_go_on() {
+async fn a_list_that_finds_large_expired_values_says_where_to_continue() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());
     let limits = Limits { kv_value_bytes: 1 << 20, kv_bytes: 64 << 20, ..Limits::default() };
     let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &limits);

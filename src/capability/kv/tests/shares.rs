@@ -3,11 +3,11 @@
 use tollhouse_base::id::BuilderId;
 
 use super::*;
-use crate::testing::{Stuck, settled};
+use crate::testing::{StuckStore, settled};
 
 #[tokio::test]
 async fn writes_of_one_owner_at_full_rate_leave_the_next_commit_to_another() {
-    let store = Stuck::new();
+    let store = StuckStore::new();
     let (kv, written) = (Arc::new(Kv::new(store.clone(), Clock::default())), Arc::new(Mutex::new(vec![])));
     let write = |owner: &'static str, share: Owner| {
         let (kv, written) = (Arc::clone(&kv), Arc::clone(&written));
@@ -21,11 +21,11 @@ async fn writes_of_one_owner_at_full_rate_leave_the_next_commit_to_another() {
     settled().await;
     all.push(write("other", other));
     settled().await;
-    store.go.add_permits(all.len());
+    store.permits.add_permits(all.len());
     for write in all {
         write.await.unwrap();
     }
-    let place = written.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
+    let position = written.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
     // Only those that were in progress, and those that began with it, come first.
-    assert!(place < 2 * CHANGES, "{place}");
+    assert!(position < 2 * CHANGES, "{position}");
 }

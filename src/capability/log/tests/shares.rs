@@ -10,7 +10,7 @@ use crate::testing::settled;
 /// A rate that these tests never reach.
 const ANY: NonZeroU32 = NonZeroU32::new(64 << 20).unwrap();
 
-fn start(store: &Arc<Stuck>, settings: LogSettings) -> Logs {
+fn start(store: &Arc<StuckStore>, settings: LogSettings) -> Logs {
     Logs::start(store.clone(), Clock::fixed(Timestamp(100 * DAY_MS)), settings)
 }
 
@@ -20,7 +20,7 @@ fn builder() -> Owner {
 
 #[tokio::test]
 async fn endpoint_that_writes_at_full_rate_pushes_out_no_line_of_another() {
-    let (store, flood, other, call) = (Stuck::new(), EndpointId::generate(), EndpointId::generate(), CallId::generate());
+    let (store, flood, other, call) = (StuckStore::new(), EndpointId::generate(), EndpointId::generate(), CallId::generate());
     let logs = start(&store, LogSettings { rate: ANY, waiting: 1 << 20, ..LogSettings::default() });
     let [greedy, builder] = [(); 2].map(|()| builder());
     let long = "x".repeat(1_000);
@@ -34,20 +34,20 @@ async fn endpoint_that_writes_at_full_rate_pushes_out_no_line_of_another() {
     }
     let dropped = logs.dropped() - before;
     assert!(dropped > 8_000, "{dropped}");
-    store.go.add_permits(1_000);
+    store.permits.add_permits(1_000);
     logs.flush().await;
     logs.flush().await;
-    let kept = messages(&logs, &other, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    assert_eq!(kept, (0..200).rev().map(|n| n.to_string()).collect::<Vec<_>>());
-    let told = messages(&logs, &flood, LogQuery { level: Some(LogLevel::Warn), limit: 500, ..LogQuery::default() }).await;
-    let counts = told.iter().filter_map(|told| told.split(' ').next()?.parse::<u64>().ok());
-    assert_eq!(counts.sum::<u64>(), dropped, "{told:?}");
+    let stored = messages(&logs, &other, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    assert_eq!(stored, (0..200).rev().map(|n| n.to_string()).collect::<Vec<_>>());
+    let answer = messages(&logs, &flood, LogQuery { level: Some(LogLevel::Warn), limit: 500, ..LogQuery::default() }).await;
+    let counts = answer.iter().filter_map(|answer| answer.split(' ').next()?.parse::<u64>().ok());
+    assert_eq!(counts.sum::<u64>(), dropped, "{answer:?}");
 }
 
 #[tokio::test]
 async fn log_takes_its_rate_and_an_owner_four_times_that() {
-    let (store, call) = (Stuck::new(), CallId::generate());
-    store.go.add_permits(1_000);
+    let (store, call) = (StuckStore::new(), CallId::generate());
+    store.permits.add_permits(1_000);
     let rate = NonZeroU32::new(1_000).unwrap();
     let logs = start(&store, LogSettings { rate, ..LogSettings::default() });
     let endpoints: Vec<_> = (0..6).map(|_| EndpointId::generate()).collect();
@@ -63,20 +63,20 @@ async fn log_takes_its_rate_and_an_owner_four_times_that() {
     logs.write(&other, &own, line(&logs, LogLevel::Info, "mine", &call));
     logs.flush().await;
     let all = |level| LogQuery { level, limit: 100, ..LogQuery::default() };
-    let mut kept = vec![];
+    let mut stored = vec![];
     for endpoint in &endpoints {
-        kept.push(messages(&logs, endpoint, all(None)).await.iter().filter(|message| **message == long).count());
+        stored.push(messages(&logs, endpoint, all(None)).await.iter().filter(|message| **message == long).count());
     }
-    assert!(kept.iter().all(|lines| *lines < 6) && kept[0] >= 4 && kept.iter().sum::<usize>() < 24, "{kept:?}");
+    assert!(stored.iter().all(|lines| *lines < 6) && stored[0] >= 4 && stored.iter().sum::<usize>() < 24, "{stored:?}");
     assert_eq!(messages(&logs, &own, all(None)).await, ["mine"]);
-    let told = messages(&logs, &endpoints[5], all(Some(LogLevel::Warn))).await;
-    assert!(told[0].ends_with("log lines were dropped: a log takes 1000 bytes a second"), "{told:?}");
+    let answer = messages(&logs, &endpoints[5], all(Some(LogLevel::Warn))).await;
+    assert!(answer[0].ends_with("log lines were dropped: a log takes 1000 bytes a second"), "{answer:?}");
 }
 
 #[tokio::test]
 async fn log_is_kept_up_to_its_bytes() {
-    let (store, endpoint, call) = (Stuck::new(), EndpointId::generate(), CallId::generate());
-    store.go.add_permits(10_000);
+    let (store, endpoint, call) = (StuckStore::new(), EndpointId::generate(), CallId::generate());
+    store.permits.add_permits(10_000);
     let logs = start(&store, LogSettings { rate: ANY, bytes: 100_000, ..LogSettings::default() });
     let long = "x".repeat(1_000);
     for n in 0..500 {
@@ -86,10 +86,10 @@ async fn log_is_kept_up_to_its_bytes() {
         }
     }
     logs.flush().await;
-    let rows = LOGS.unread(&*store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
-    let bytes: usize = rows.iter().map(tollhouse_store::Unread::bytes).sum();
+    let rows = LOGS.unread(&*store, &LOGS.under(&CountedText(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
+    let bytes: usize = rows.iter().map(tollhouse_store::RawRow::bytes).sum();
     // Up to an eighth and a batch above the limit may exist.
     assert!((80_000..130_000).contains(&bytes), "{bytes}");
-    let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    assert!(kept[0].starts_with("499 ") && kept.len() == rows.len(), "the newest are kept");
+    let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
+    assert!(stored[0].starts_with("499 ") && stored.len() == rows.len(), "the newest are kept");
 }

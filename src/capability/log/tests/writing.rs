@@ -23,8 +23,8 @@ fn write(logs: &Logs, endpoint: &EndpointId, lines: Range<usize>) {
 
 /// Returns the stored size of each line, in bytes.
 async fn stored(store: &Faulty, endpoint: &EndpointId) -> Vec<usize> {
-    let rows = LOGS.unread(&**store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
-    rows.iter().map(tollhouse_store::Unread::bytes).collect()
+    let rows = LOGS.unread(&**store, &LOGS.under(&CountedText(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
+    rows.iter().map(tollhouse_store::RawRow::bytes).collect()
 }
 
 fn store_and_endpoint() -> (Faulty, EndpointId) {
@@ -42,10 +42,10 @@ async fn lines_wait_for_company_unless_somebody_waits_for_them() {
     write(&logs, &endpoint, 1..2);
     sleep(Duration::from_millis(100)).await;
     assert_eq!(stored(&store, &endpoint).await.len(), 2);
-    let began = Instant::now();
+    let started = Instant::now();
     write(&logs, &endpoint, 2..3);
     logs.flush().await;
-    assert_eq!((stored(&store, &endpoint).await.len(), began.elapsed()), (3, Duration::ZERO));
+    assert_eq!((stored(&store, &endpoint).await.len(), started.elapsed()), (3, Duration::ZERO));
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,22 +61,22 @@ async fn logs_that_are_dropped_are_written_at_once_and_leave_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_is_told_of_lines_that_were_dropped_once_a_second_or_when_somebody_waits() {
+async fn a_log_learns_of_lines_that_were_dropped_once_a_second_or_when_somebody_waits() {
     let (store, endpoint) = store_and_endpoint();
     let logs = start(&store, LogSettings { rate: NonZeroU32::MIN, ..LogSettings::default() });
-    let told = async || stored(&store, &endpoint).await.len();
+    let describe = async || stored(&store, &endpoint).await.len();
     write(&logs, &endpoint, 0..1);
     sleep(Duration::from_millis(100)).await;
-    assert_eq!(told().await, 1);
+    assert_eq!(describe().await, 1);
     write(&logs, &endpoint, 1..3);
     sleep(Duration::from_millis(800)).await;
-    assert_eq!(told().await, 1);
+    assert_eq!(describe().await, 1);
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(told().await, 2, "although nothing came since");
+    assert_eq!(describe().await, 2, "although nothing came since");
     write(&logs, &endpoint, 3..7);
     logs.flush().await;
-    let told = messages(&logs, &endpoint, LogQuery::default()).await;
-    let mut counts: Vec<_> = told.iter().map(|told| told.split(' ').next().unwrap()).collect();
+    let describe = messages(&logs, &endpoint, LogQuery::default()).await;
+    let mut counts: Vec<_> = describe.iter().map(|describe| describe.split(' ').next().unwrap()).collect();
     counts.sort_unstable();
     assert_eq!((counts, logs.dropped()), (vec!["1", "2", "4"], 7));
 }
@@ -98,16 +98,16 @@ async fn lines_that_the_store_did_not_take_are_counted() {
 #[tokio::test]
 async fn a_log_that_is_trimmed_keeps_just_what_it_may() {
     let (store, endpoint) = store_and_endpoint();
-    let kept = async |settings, lines| {
+    let retained = async |settings, lines| {
         let logs = start(&store, settings);
         write(&logs, &endpoint, lines);
         logs.flush().await;
         messages(&logs, &endpoint, LogQuery::default()).await
     };
-    let by_count = kept(LogSettings { lines: 10, ..LogSettings::default() }, 0..200).await;
+    let by_count = retained(LogSettings { lines: 10, ..LogSettings::default() }, 0..200).await;
     assert_eq!(by_count, (190..200).rev().map(|number| format!("{number:04}")).collect::<Vec<_>>());
     let sizes = stored(&store, &endpoint).await;
     assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
-    let by_bytes = kept(LogSettings { bytes: 5 * sizes[0] as u64, ..LogSettings::default() }, 200..201).await;
+    let by_bytes = retained(LogSettings { bytes: 5 * sizes[0] as u64, ..LogSettings::default() }, 200..201).await;
     assert_eq!(by_bytes.len(), 5);
 }

@@ -29,7 +29,7 @@ async fn what_was_read_once_is_opened_while_the_store_is_away_and_nothing_is_rea
 async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
     let mut host = Host::new().await;
     let tools = many(&host).await;
-    host.secrets.held = Ready::new(1);
+    host.secrets.held = Cache::new(1);
     for _ in 0..2 {
         all_open(&host, &tools).await;
     }
@@ -44,21 +44,21 @@ async fn what_was_read_before_a_change_is_not_held_after_it() {
     let host = Host::new().await;
     let tool = endpoint(builder());
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
-    host.secrets.let_go(&tool.id);
+    host.secrets.evict(&tool.id);
     let since = host.secrets.changes.load(SeqCst);
     let before = Arc::new(host.secrets.stored(&tool.id).await.unwrap().unwrap());
     // Another host makes the change, and this one follows it.
     let (other, name) = (open(&host.store, ring(&host.folder)).await, name("KEY"));
     other.remove(&tool, &name).await.unwrap();
     host.secrets.refresh(&tool.id).await.unwrap();
-    host.secrets.let_go(&tool.id);
+    host.secrets.evict(&tool.id);
     assert!(host.secrets.held.keep(&tool.id, Cached(before), || host.secrets.changes.load(SeqCst) == since).is_none());
     assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
 }
 
 /// Calls of that tool are refused, and the follower of changes continues.
 #[tokio::test]
-async fn a_secret_that_does_not_read_is_heard_of_all_the_same() {
+async fn a_secret_that_does_not_read_is_seen_all_the_same() {
     let host = Host::new().await;
     let (tool, other) = (endpoint(builder()), endpoint(builder()));
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();

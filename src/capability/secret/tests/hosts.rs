@@ -3,12 +3,12 @@
 use super::*;
 
 /// Opens another host of the same store.
-async fn beside(
+async fn second_host(
     store: &Arc<FaultyStore<MemoryStore>>,
     folder: &tempfile::TempDir,
     meanwhile: impl Future<Output = ()> + Send + 'static,
 ) -> Secrets {
-    let store: Arc<dyn Store> = tollhouse_store::around::Meanwhile::before_commit(1, Arc::clone(store), meanwhile);
+    let store: Arc<dyn Store> = tollhouse_store::test_wrappers::InterleavingStore::before_commit(1, Arc::clone(store), meanwhile);
     let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), tollhouse_event::EventSettings::default()));
     Secrets::open(store, Clock::default(), events, ring(folder), 1 << 20).await.unwrap()
 }
@@ -16,10 +16,10 @@ async fn beside(
 #[tokio::test]
 async fn hosts_that_add_secrets_at_once_keep_to_the_limit_together() {
     let host = Host::new().await;
-    let tool = Holder { names: 1, ..endpoint(builder()) };
+    let tool = SecretOwner { names: 1, ..endpoint(builder()) };
     let (first, of) = (open(&host.store, ring(&host.folder)).await, tool.clone());
     let meanwhile = async move { _ = first.set(&of, name("FIRST"), VALUE, Visibility::Env).await.unwrap() };
-    let second = beside(&host.store, &host.folder, meanwhile).await;
+    let second = second_host(&host.store, &host.folder, meanwhile).await;
     let refused = second.set(&tool, name("SECOND"), VALUE, Visibility::Env).await.unwrap_err();
     assert!(matches!(&refused, SecretError::Field { message, .. } if message == "the endpoint has 1 secrets, limit 1"), "{refused}");
     let names: Vec<_> = host.secrets.list(&tool.id).await.unwrap().into_iter().map(|one| one.name.as_str().to_owned()).collect();
@@ -38,16 +38,16 @@ async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
     let closes = open(&host.store, ring(&host.folder)).await;
     let meanwhile = async move {
         let mut batch = Batch::new();
-        added::close(&mut batch, &id);
+        added_count::close(&mut batch, &id);
         batch.commit(&*store, Durability::Durable).await.unwrap();
         closes.forget(&id).await.unwrap();
     };
-    let other = beside(&host.store, &host.folder, meanwhile).await;
+    let other = second_host(&host.store, &host.folder, meanwhile).await;
     let refused = other.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap_err();
     assert!(matches!(refused, SecretError::Deleted(_)), "{refused}");
     assert_eq!(host.secrets.list(&tool.id).await.unwrap(), []);
     let mut batch = Batch::new();
-    added::release(&mut batch, &tool.id);
+    added_count::release(&mut batch, &tool.id);
     batch.commit(&*host.store, Durability::Durable).await.unwrap();
     assert_eq!(ADDED.get(&*host.store, &tool.id).await.unwrap(), None);
 }
@@ -57,7 +57,7 @@ async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
 async fn what_other_hosts_change_is_shown_while_a_change_of_this_one_takes_long() {
     let host = Host::new().await;
     let tool = endpoint(builder());
-    let slow = beside(&host.store, &host.folder, std::future::pending()).await;
+    let slow = second_host(&host.store, &host.folder, std::future::pending()).await;
     let setting = slow.set(&tool, name("SLOW"), VALUE, Visibility::Env);
     tokio::pin!(setting);
     assert!(futures_util::FutureExt::now_or_never(setting.as_mut()).is_none());

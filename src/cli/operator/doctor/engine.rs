@@ -16,29 +16,29 @@ use tollhouse_operate::{
 };
 use tollhouse_protocol::Tier;
 
-use super::told::Told;
+use super::findings::Findings;
 use crate::base::error::Result;
 
 /// Folders of workers with different engines, next to each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];
 
 /// Timeout for a worker to describe itself.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A worker's description of itself.
 #[derive(Deserialize)]
-struct About {
+struct WorkerInfo {
     engine: String,
     version: String,
     tiers: Vec<String>,
 }
 
 /// Checks the worker of each engine, and starts one in each tier.
-pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Result {
+pub(super) async fn examine(settings: &SandboxSettings, reported: &mut Findings) -> Result {
     for worker in of_each_engine(&settings.worker) {
         let about = asked(&worker).await;
         let name = about.as_ref().map_or_else(|| named(&worker), |about| about.engine.clone());
-        told.add([version(&worker, &name, about.as_ref())])?;
+        reported.add([version(&worker, &name, about.as_ref())])?;
         let mut config = app::pool_config(settings);
         config.worker = worker;
         for tier in Tier::ALL {
@@ -50,7 +50,7 @@ pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Resu
                 Ok(examined) => examined.finding(which, strict),
                 Err(error) => Finding::fail("engine", error.to_string(), UNSTARTED).of(format!("{name}, tier {tier}")),
             };
-            told.add([found])?;
+            reported.add([found])?;
         }
     }
     Ok(())
@@ -60,7 +60,7 @@ pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Resu
 const UNSTARTED: &str = "look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this process \
     (`ulimit -a`: address space, processes, descriptors) leave room for an engine";
 
-fn version(worker: &Path, name: &str, about: Option<&About>) -> Finding {
+fn version(worker: &Path, name: &str, about: Option<&WorkerInfo>) -> Finding {
     let (own, path) = (env!("CARGO_PKG_VERSION"), worker.display());
     let finding = match about {
         Some(about) if about.version == own => Finding::ok("engine", format!("version {own}, tiers {}, `{path}`", about.tiers.join(" "))),
@@ -76,10 +76,10 @@ fn version(worker: &Path, name: &str, about: Option<&About>) -> Finding {
 const SAME: &str = "install host and worker of one release: they speak a protocol of their own";
 
 /// Returns a worker's description of itself, or `None` if it gives none.
-async fn asked(worker: &Path) -> Option<About> {
+async fn asked(worker: &Path) -> Option<WorkerInfo> {
     let mut command = Command::new(worker);
     command.arg("--about").env_clear().stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+    let output = tokio::time::timeout(TIMEOUT, command.output()).await.ok()?.ok()?;
     serde_json::from_slice(&output.stdout).ok()
 }
 
@@ -92,8 +92,8 @@ fn named(worker: &Path) -> String {
 /// Returns the worker, and those of other engines next to it in the layout of `cargo xtask`.
 fn of_each_engine(worker: &Path) -> Vec<PathBuf> {
     let folder = worker.parent().filter(|folder| ENGINES.iter().any(|engine| folder.ends_with(engine)));
-    let beside =
+    let alongside =
         folder.and_then(Path::parent).into_iter().flat_map(|folder| ENGINES.map(|engine| folder.join(engine).join("tollhouse-worker")));
-    let others = beside.filter(|other| other != worker && other.is_file());
+    let others = alongside.filter(|other| other != worker && other.is_file());
     std::iter::once(worker.to_owned()).chain(others).collect()
 }

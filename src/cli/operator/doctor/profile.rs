@@ -8,46 +8,46 @@ use tollhouse_operate::{
     modes,
 };
 
-use super::told::Told;
+use super::findings::Findings;
 use crate::base::{
-    address::told as shown,
+    address::host_name as shown,
     error::{Error, Exit, Result},
-    global::{Given, Global},
+    global::{GivenValue, GlobalArgs},
     session::Session,
 };
 
 /// Checks files of profiles, and the profile that is `named`.
-pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, PathBuf)>, told: &mut Told) -> Result {
+pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, PathBuf)>, reported: &mut Findings) -> Result {
     let mut are_kept = true;
     for (profile, path) in files {
         let found = modes::of_profile(profile.as_deref(), &path);
         are_kept &= found.as_ref().is_none_or(|found| found.level == Level::Ok);
-        told.add(found)?;
+        reported.add(found)?;
     }
     let Some(name) = named else { return Ok(()) };
     // A credential that others can read is not sent to any host.
     if are_kept {
-        told.add([host(name).await.of(name)])?;
+        reported.add([host(name).await.of(name)])?;
     }
     Ok(())
 }
 
 async fn host(name: &str) -> Finding {
-    let profile = Some(Given { value: name.to_owned(), by_flag: true });
+    let profile = Some(GivenValue { value: name.to_owned(), by_flag: true });
     let failed = |error: Error| {
         let remedy = error.hint.clone().unwrap_or_else(|| "look whether `url` of the profile is where the host is".to_owned());
         Finding::fail("profile", error.message, remedy)
     };
-    let session = match Session::open(&Global { profile, ..Global::default() }) {
+    let session = match Session::open(&GlobalArgs { profile, ..GlobalArgs::default() }) {
         Ok(session) => session,
         Err(error) => return failed(error),
     };
-    let place = shown(session.client.base()).to_owned();
+    let position = shown(session.client.base()).to_owned();
     match crate::known(&session).await {
-        Ok((role, _)) => Finding::ok("profile", format!("{place} takes its {}", role.what())),
+        Ok((role, _)) => Finding::ok("profile", format!("{position} takes its {}", role.what())),
         // A user who only pays has no stored credential.
         Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match crate::answers(&session).await {
-            Ok(()) => Finding::ok("profile", format!("{place} answers; nothing is kept to show it")),
+            Ok(()) => Finding::ok("profile", format!("{position} answers; nothing is kept to show it")),
             Err(error) => failed(error),
         },
         Err(error) => failed(error),

@@ -31,7 +31,7 @@ const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/llms.txt", "llms_txt", "agents read it first"),
 ];
 /// Codes of notes that are left out of the findings of each document, because they are reported once for the host or concern no document.
-const TOLD_ONCE: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
+const MAX_LISTED: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
 
 /// Checks the host whose public URL begins with `base`.
 pub(super) async fn examine(base: &str) -> Vec<Finding> {
@@ -48,9 +48,9 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
     if found[0].level == Level::Fail {
         return found;
     }
-    found.push(whom(&url));
-    for (path, kind, wanted) in DOCUMENTS {
-        found.extend(asker.document(path, kind, wanted).await);
+    found.push(target(&url));
+    for (path, kind, requested) in DOCUMENTS {
+        found.extend(asker.document(path, kind, requested).await);
     }
     found.extend(asker.paid_tool().await);
     found.extend(heads::examine(&asker).await);
@@ -58,11 +58,11 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
 }
 
 /// Checks whether others can reach the host at this URL.
-fn whom(url: &Url) -> Finding {
+fn target(url: &Url) -> Finding {
     let guard = Guard::new(GuardSettings::default()).map(|guard| guard.check(url.as_str(), None));
     match guard {
-        Ok(Err(FetchError::Forbidden(why))) if url.scheme() == "https" => {
-            Finding::warn("public", format!("others may not come there: {why}"), "name the host by a public name, on port 443")
+        Ok(Err(FetchError::Forbidden(reason))) if url.scheme() == "https" => {
+            Finding::warn("public", format!("others may not come there: {reason}"), "name the host by a public name, on port 443")
         }
         _ if url.scheme() != "https" => Finding::warn(
             "public",
@@ -89,12 +89,12 @@ impl Asker {
     }
 
     /// Checks a document: whether it is there, and what is wrong with it.
-    async fn document(&self, path: &str, kind: &str, wanted: &str) -> Vec<Finding> {
+    async fn document(&self, path: &str, kind: &str, requested: &str) -> Vec<Finding> {
         let report = check_readiness(&self.client, &self.at(path)).await;
         let mut found = notes(path, &report);
         if report["kind"] != kind && !found.iter().any(|finding| finding.level == Level::Fail) {
             let status = report["status"].as_u64().map_or_else(|| "nothing".to_owned(), |status| status.to_string());
-            let remedy = format!("{wanted}: let the proxy before the host pass it on");
+            let remedy = format!("{requested}: let the proxy before the host pass it on");
             found.push(Finding::fail("public", format!("answers {status}, and is not what indexers look for"), remedy).of(path));
         }
         found
@@ -151,16 +151,16 @@ impl Asker {
 fn notes(path: &str, report: &Value) -> Vec<Finding> {
     let text = |note: &Value, member: &str| note[member].as_str().unwrap_or_default().to_owned();
     let notes = report["notes"].as_array().into_iter().flatten();
-    let told = notes.filter(|note| !TOLD_ONCE.contains(&text(note, "code").as_str())).map(|note| {
-        let (said, code) = (text(note, "message"), text(note, "code"));
+    let reported = notes.filter(|note| !MAX_LISTED.contains(&text(note, "code").as_str())).map(|note| {
+        let (message, code) = (text(note, "message"), text(note, "code"));
         let finding = match &*text(note, "severity") {
-            "error" => Finding::fail("public", said, remedy(&code)),
-            "warning" => Finding::warn("public", said, remedy(&code)),
-            _ => Finding::ok("public", said),
+            "error" => Finding::fail("public", message, remedy(&code)),
+            "warning" => Finding::warn("public", message, remedy(&code)),
+            _ => Finding::ok("public", message),
         };
         finding.of(path)
     });
-    told.collect()
+    reported.collect()
 }
 
 /// Returns the remedy for a note with this code.
@@ -190,14 +190,14 @@ fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
     add(v2.is_some(), "asks in version 2, in its header", "has no challenge of version 2 in PAYMENT-REQUIRED".to_owned(), passed_on);
     add(v1.is_some(), "asks in version 1, in its body", "has no challenge of version 1 in its body".to_owned(), passed_on);
     let v2 = v2.unwrap_or_default();
-    let told = v1.iter().flat_map(|challenge| challenge["accepts"].as_array().into_iter().flatten().map(|terms| &terms["description"]));
-    let longest = told.chain([&v2["resource"]["description"]]).filter_map(Value::as_str).map(|text| text.chars().count()).max();
-    let longest = longest.unwrap_or_default();
+    let reported = v1.iter().flat_map(|challenge| challenge["accepts"].as_array().into_iter().flatten().map(|terms| &terms["description"]));
+    let max_len = reported.chain([&v2["resource"]["description"]]).filter_map(Value::as_str).map(|text| text.chars().count()).max();
+    let max_len = max_len.unwrap_or_default();
     let short = "shorten the tool's description: facilitators refuse to settle what is described at more length";
     add(
-        longest <= DESCRIBED,
+        max_len <= DESCRIBED,
         "is described in 500 characters at most",
-        format!("is described in {longest} characters, more than {DESCRIBED}"),
+        format!("is described in {max_len} characters, more than {DESCRIBED}"),
         short,
     );
     found.extend(schema(path, &v2, tool));
@@ -209,20 +209,22 @@ fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
 fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
     let named = |schema: &Value| schema["properties"].as_object().map(|of| of.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
     let input = &challenge["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"];
-    let told = ["body", "queryParams"].iter().map(|member| &input[member]).find(|schema| schema.is_object());
-    let finding = match told {
+    let reported = ["body", "queryParams"].iter().map(|member| &input[member]).find(|schema| schema.is_object());
+    let finding = match reported {
         None => Finding::warn(
             "public",
             "its challenge has no schema of its input: indexers list it without, or not",
             "give the tool an input schema; one that is too long for a header is left out",
         ),
-        Some(told) if named(told) == named(&tool["inputSchema"]) => Finding::ok("public", "its challenge has the schema of its input"),
+        Some(reported) if named(reported) == named(&tool["inputSchema"]) => {
+            Finding::ok("public", "its challenge has the schema of its input")
+        }
         // The host leaves a schema out that is too long.
-        Some(told) if named(told).is_empty() => {
+        Some(reported) if named(reported).is_empty() => {
             Finding::warn("public", "its challenge leaves its input's schema out", "make the schema shorter")
         }
-        Some(told) => {
-            let text = format!("its challenge has a schema of something else than its input: of {:?}", named(told));
+        Some(reported) => {
+            let text = format!("its challenge has a schema of something else than its input: of {:?}", named(reported));
             Finding::fail("public", text, "let the proxy before the host pass headers on unchanged")
         }
     };
@@ -232,10 +234,10 @@ fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
 /// Checks whether scripts of other sites may read the challenge.
 fn origins(path: &str, answer: &Fetched) -> Vec<Finding> {
     const PASSED_ON: &str = "let the proxy before the host pass the headers of CORS on, and add none of its own";
-    let lists = |name, wanted: &[&str]| {
+    let lists = |name, requested: &[&str]| {
         let values = answer.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
         let listed: Vec<_> = values.flat_map(|value| value.split(',')).map(|listed| listed.trim().to_ascii_lowercase()).collect();
-        listed.iter().any(|listed| wanted.contains(&listed.as_str()))
+        listed.iter().any(|listed| requested.contains(&listed.as_str()))
     };
     let may = lists(ACCESS_CONTROL_ALLOW_ORIGIN, &["*", "https://a-page-elsewhere.example"]);
     let reads = lists(ACCESS_CONTROL_EXPOSE_HEADERS, &["*", "payment-required"]);

@@ -16,13 +16,13 @@ pub(super) async fn examine(data: &Path) -> Option<Finding> {
     }
 }
 
-fn finding(Unresolved { count, most, oldest }: Unresolved) -> Finding {
+fn finding(Unresolved { count, max, oldest }: Unresolved) -> Finding {
     if count == 0 {
         return Finding::ok("settlements", "none is unresolved");
     }
     let counted = match count {
         1 => "1 settlement is unresolved".to_owned(),
-        _ if count >= most => format!("{count} or more settlements are unresolved"),
+        _ if count >= max => format!("{count} or more settlements are unresolved"),
         _ => format!("{count} settlements are unresolved"),
     };
     let oldest = oldest.map(|oldest| format!(", the oldest since {oldest}")).unwrap_or_default();
@@ -38,14 +38,14 @@ mod tests {
 
     #[test]
     fn unresolved_settlements_are_counted_with_the_oldest() {
-        let told = |count, oldest| finding(Unresolved { count, most: 1_000, oldest }).to_string();
-        assert_eq!(told(0, None), "ok    settlements: none is unresolved");
+        let describe = |count, oldest| finding(Unresolved { count, max: 1_000, oldest }).to_string();
+        assert_eq!(describe(0, None), "ok    settlements: none is unresolved");
         let remedy = "list them with `tollhouse settlements`, then decide with `tollhouse settlements resolve`";
         let since = "the oldest since 1970-01-01T00:00:00.000Z: it is unknown whether the money moved";
         for (count, words) in
             [(1, "1 settlement is"), (2, "2 settlements are"), (999, "999 settlements are"), (1_000, "1000 or more settlements are")]
         {
-            assert_eq!(told(count, Some(Timestamp(0))), format!("warn  settlements: {words} unresolved, {since} → {remedy}"));
+            assert_eq!(describe(count, Some(Timestamp(0))), format!("warn  settlements: {words} unresolved, {since} → {remedy}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn reply(status: u16, body: Value) -> Reply {
-    Reply { status, headers: vec![("set-cookie".to_owned(), "a".to_owned())], body, took: Duration::from_millis(40) }
+    Reply { status, headers: vec![("set-cookie".to_owned(), "a".to_owned())], body, elapsed: Duration::from_millis(40) }
 }
 
 fn wrong(case: Value, status: u16, body: Value) -> Option<String> {
@@ -11,17 +11,17 @@ fn wrong(case: Value, status: u16, body: Value) -> Option<String> {
 }
 
 #[test]
-fn what_differs_is_told_with_its_place() {
-    let told = |wanted: Value, found: Value| wrong(json!({ "output": wanted }), 200, found);
-    assert_eq!(told(json!({ "text": "HI" }), json!({})).as_deref(), Some("/text expected \"HI\", got nothing"));
-    assert_eq!(told(json!({ "a": [1, { "b": 2 }] }), json!({ "a": [1, { "b": 3 }] })).as_deref(), Some("/a/1/b expected 2, got 3"));
-    assert_eq!(told(json!([1]), json!([1, 2])).as_deref(), Some("/1 expected nothing, got 2"));
-    assert_eq!(told(json!(1), json!("1")).as_deref(), Some("the result: expected 1, got \"1\""));
-    assert_eq!(told(json!({ "a": null }), json!({ "a": null })), None);
+fn what_differs_is_reported_with_its_place() {
+    let describe = |requested: Value, found: Value| wrong(json!({ "output": requested }), 200, found);
+    assert_eq!(describe(json!({ "text": "HI" }), json!({})).as_deref(), Some("/text expected \"HI\", got nothing"));
+    assert_eq!(describe(json!({ "a": [1, { "b": 2 }] }), json!({ "a": [1, { "b": 3 }] })).as_deref(), Some("/a/1/b expected 2, got 3"));
+    assert_eq!(describe(json!([1]), json!([1, 2])).as_deref(), Some("/1 expected nothing, got 2"));
+    assert_eq!(describe(json!(1), json!("1")).as_deref(), Some("the result: expected 1, got \"1\""));
+    assert_eq!(describe(json!({ "a": null }), json!({ "a": null })), None);
 }
 
 #[test]
-fn each_member_of_a_case_is_heeded() {
+fn each_member_of_a_case_is_followed() {
     assert!(
         wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } }))
             .unwrap()

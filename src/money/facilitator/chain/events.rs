@@ -14,7 +14,7 @@ pub(super) const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     address: Address,
     pub(crate) topics: Vec<B256>,
     data: Bytes,
@@ -30,14 +30,14 @@ pub(crate) struct Log {
 /// The receipt of a transaction.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Receipt {
+pub(crate) struct TxReceipt {
     pub(crate) transaction_hash: B256,
     /// 1 if it was not reverted.
     pub(crate) status: U64,
     pub(crate) block_number: U64,
     #[serde(default)]
     pub(crate) block_hash: Option<B256>,
-    pub(crate) logs: Vec<Log>,
+    pub(crate) logs: Vec<EventLog>,
     /// Gas used, and the price per unit.
     #[serde(default)]
     pub(crate) gas_used: U64,
@@ -45,7 +45,7 @@ pub(crate) struct Receipt {
     pub(crate) effective_gas_price: U128,
 }
 
-impl Log {
+impl EventLog {
     /// Returns whether it marks the nonce of `transfer` as used or canceled.
     pub(crate) fn spends(&self, transfer: &Transfer, asset: &Asset) -> bool {
         let [topic, from, nonce] = self.topics[..] else { return false };
@@ -56,8 +56,8 @@ impl Log {
     /// Returns the sender and amount if it is a transfer of the token to `to`.
     pub(crate) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
         let [MOVED, from, receiver] = self.topics[..] else { return None };
-        let told = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
-        told.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
+        let reported = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
+        reported.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
     }
 
     /// Returns the number of its block.
@@ -78,7 +78,7 @@ impl Log {
     }
 }
 
-impl Receipt {
+impl TxReceipt {
     /// Returns whether the transaction transferred `value` of the token from `from` to `to`.
     pub(crate) fn paid(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         self.status == U64::ONE && self.logs.iter().any(|log| log.moves(from, to, value, asset))
@@ -90,7 +90,7 @@ impl Receipt {
         if self.status != U64::ONE {
             return false;
         }
-        let marked = |log: &Log| log.spends(transfer, asset) && log.topics[0] == USED;
+        let marked = |log: &EventLog| log.spends(transfer, asset) && log.topics[0] == USED;
         let Some(mark) = self.logs.iter().position(marked) else { return false };
         let topics = [MOVED, transfer.from.into_word(), transfer.to.into_word()];
         self.logs.get(mark + 1).is_some_and(|log| {
@@ -132,7 +132,7 @@ mod tests {
 
     fn with(mut log: Value, pointer: &str, value: Value) -> Value {
         match log.pointer_mut(pointer) {
-            Some(place) => *place = value,
+            Some(position) => *position = value,
             None => log[pointer.trim_start_matches('/')] = value,
         }
         log
@@ -140,7 +140,7 @@ mod tests {
 
     fn made(logs: Vec<Value>) -> bool {
         let receipt = json!({ "transactionHash": B256::ZERO, "status": "0x1", "blockNumber": "0x1", "logs": logs });
-        serde_json::from_value::<Receipt>(receipt).unwrap().made(&transfer(), &ASSETS[0])
+        serde_json::from_value::<TxReceipt>(receipt).unwrap().made(&transfer(), &ASSETS[0])
     }
 
     #[test]
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_spends_a_nonce_when_all_of_it_says_so() {
-        let spends = |log: Value| serde_json::from_value::<Log>(log).unwrap().spends(&transfer(), &ASSETS[0]);
+    fn an_event_spends_a_nonce_when_all_of_it_reports_it() {
+        let spends = |log: Value| serde_json::from_value::<EventLog>(log).unwrap().spends(&transfer(), &ASSETS[0]);
         assert!(spends(used(1)) && spends(with(used(1), "/topics/0", json!(CANCELED))));
         for (pointer, other) in [
             ("/address", json!(SELLER)),
@@ -168,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn an_event_moves_so_much_of_the_token_when_all_of_it_says_so() {
-        let moves = |log: Value| serde_json::from_value::<Log>(log).unwrap().moves(PAYER, SELLER, VALUE, &ASSETS[0]);
+    fn an_event_moves_so_much_of_the_token_when_all_of_it_reports_it() {
+        let moves = |log: Value| serde_json::from_value::<EventLog>(log).unwrap().moves(PAYER, SELLER, VALUE, &ASSETS[0]);
         assert!(moves(moved(1)));
         for (pointer, other) in [
             ("/address", json!(SELLER)),

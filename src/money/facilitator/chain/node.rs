@@ -18,12 +18,12 @@ use crate::{
     ConfigError, Network,
     facilitator::{
         cut,
-        post::{Answer, Poster},
+        json_client::{HttpAnswer, JsonClient},
     },
 };
 
 /// Timeout of a request. Default: 10 s.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum gas that a payer's contract can use in a call, and a settlement in its transaction.
 pub(crate) const CONTRACT_GAS: u64 = 1_000_000;
@@ -71,7 +71,7 @@ const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL. The URL is secret, because it contains the operator's key.
 pub(crate) struct Node {
-    poster: Poster,
+    poster: JsonClient,
     url: Url,
     network: &'static Network,
     /// Whether it has confirmed its chain id since it was last unreachable. After that it may be another node.
@@ -115,7 +115,7 @@ pub(crate) struct Block {
 
 /// A reference to a block.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum At {
+pub(crate) enum BlockTag {
     /// The newest one, which may still be replaced.
     Latest,
     /// The newest one that only a fault of the network can replace.
@@ -159,16 +159,16 @@ impl Node {
     /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
-        Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
+        Ok(Self { poster: JsonClient::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
     /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
     pub(crate) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
         let node = Arc::new(Self::new(url, network)?.with_confirmations(confirmations));
-        let asked = Arc::clone(&node);
+        let request = Arc::clone(&node);
         tokio::spawn(async move {
-            match asked.prove().await {
-                Ok(()) => tracing::info!(network = asked.network.caip2, "the node is of the network that payments are made on"),
+            match request.prove().await {
+                Ok(()) => tracing::info!(network = request.network.caip2, "the node is of the network that payments are made on"),
                 Err(error) => tracing::error!(%error, "settlements cannot be looked up on the chain now; it is tried again"),
             }
         });
@@ -215,44 +215,44 @@ impl Node {
         }
     }
 
-    pub(crate) async fn block(&self, at: At) -> Result<Block, RpcError> {
+    pub(crate) async fn block(&self, at: BlockTag) -> Result<Block, RpcError> {
         let which = match at {
-            At::Latest => json!("latest"),
-            At::Safe => json!("safe"),
-            At::Number(number) => json!(format!("{number:#x}")),
-            At::Hash(hash) => return self.ask("eth_getBlockByHash", json!([hash, false])).await,
+            BlockTag::Latest => json!("latest"),
+            BlockTag::Safe => json!("safe"),
+            BlockTag::Number(number) => json!(format!("{number:#x}")),
+            BlockTag::Hash(hash) => return self.ask("eth_getBlockByHash", json!([hash, false])).await,
         };
         self.ask("eth_getBlockByNumber", json!([which, false])).await
     }
 
     /// Simulates a call of `to` on the state after a block, and returns the result.
-    pub(crate) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+    pub(crate) async fn call(&self, to: &str, data: &[u8], at: BlockTag) -> Result<Bytes, RpcError> {
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data) }), at).await
     }
 
     /// Simulates a call of a payer's contract with the maximum gas of a settlement, which bounds the node's work.
-    pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+    pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: BlockTag) -> Result<Bytes, RpcError> {
         let gas = U64::from(CONTRACT_GAS);
         self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await
     }
 
-    async fn called(&self, call: Value, at: At) -> Result<Bytes, RpcError> {
+    async fn called(&self, call: Value, at: BlockTag) -> Result<Bytes, RpcError> {
         let which = match at {
-            At::Latest => json!("latest"),
-            At::Safe => json!("safe"),
-            At::Number(number) => json!(format!("{number:#x}")),
-            At::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
+            BlockTag::Latest => json!("latest"),
+            BlockTag::Safe => json!("safe"),
+            BlockTag::Number(number) => json!(format!("{number:#x}")),
+            BlockTag::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
         };
         self.ask("eth_call", json!([call, which])).await
     }
 
     async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (status, mut body) = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, PATIENCE).await {
-            Answer::Json(status, body) => (status, body),
-            Answer::Unsent(why) => return Err(self.away(RpcError::Unsent(why))),
-            Answer::Nothing(why) => return Err(self.away(RpcError::Silent(why))),
-            Answer::TooLarge(why) => return Err(RpcError::TooLarge(why)),
+        let (status, mut body) = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, TIMEOUT).await {
+            HttpAnswer::Json(status, body) => (status, body),
+            HttpAnswer::Unsent(reason) => return Err(self.unavailable(RpcError::Unsent(reason))),
+            HttpAnswer::Nothing(reason) => return Err(self.unavailable(RpcError::Silent(reason))),
+            HttpAnswer::TooLarge(reason) => return Err(RpcError::TooLarge(reason)),
         };
         let unclear = |text: &str| RpcError::Unclear { method, status, message: cut(text, MAX_MESSAGE) };
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
@@ -270,7 +270,7 @@ impl Node {
         serde_json::from_value(result).map_err(|_| unclear("the result is not what it has to be"))
     }
 
-    fn away(&self, error: RpcError) -> RpcError {
+    fn unavailable(&self, error: RpcError) -> RpcError {
         self.proven.store(false, Ordering::Relaxed);
         error
     }

@@ -7,30 +7,30 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    events::{Log, MOVED},
-    judge::refused,
-    node::{At, Block, Node, RpcError},
+    events::{EventLog, MOVED},
+    node::{Block, BlockTag, Node, RpcError},
+    nonce_use::refused,
     search::{Undecided, Walk},
 };
 use crate::{
-    Payment, SettleOutcome,
+    OfferedX402, SettleOutcome,
     facilitator::settlement,
-    x402::permit2::{PERMIT2, Permit, Taking, UPTO_PROXY, nonceBitmapCall},
+    x402::permit2::{PERMIT2, Permit, ProxyCall, UPTO_PROXY, nonceBitmapCall},
 };
 
 /// Maximum number of transactions examined per decision.
-const MOST_TRANSACTIONS: usize = 50;
+const MAX_TRANSACTIONS: usize = 50;
 
 /// The fields of a transaction that show what it called.
 #[derive(Deserialize)]
-struct Called {
+struct TxCall {
     hash: B256,
     to: Option<Address>,
     input: Bytes,
 }
 
 /// The block in which the nonce was used.
-enum Used {
+enum NonceUse {
     /// This block.
     In(u64),
     /// Some block of the range, because the node does not keep the state of all of them.
@@ -39,7 +39,7 @@ enum Used {
 
 impl Node {
     /// Returns whether Permit2 has marked the nonce.
-    pub(super) async fn used(&self, permit: &Permit, at: At) -> Result<bool, Undecided> {
+    pub(super) async fn used(&self, permit: &Permit, at: BlockTag) -> Result<bool, Undecided> {
         let question = nonceBitmapCall { owner: permit.from, word: permit.nonce >> 8 };
         let answer = self.call(&PERMIT2.to_string(), &nonceBitmapCall::abi_encode(&question), at).await?;
         let read = nonceBitmapCall::abi_decode_returns_validate(&answer);
@@ -50,12 +50,12 @@ impl Node {
     /// Decides how a permit ended, from which the charge is to be taken.
     pub(super) async fn taken(
         &self,
-        payment: &Payment,
+        payment: &OfferedX402,
         permit: &Permit,
         safe: &Block,
         after_secs: u64,
     ) -> Result<SettleOutcome, Undecided> {
-        if !self.used(permit, At::Hash(safe.hash)).await? {
+        if !self.used(permit, BlockTag::Hash(safe.hash)).await? {
             // A permit is valid through the second of its deadline.
             return match safe.timestamp.to::<u64>() > permit.deadline_secs() {
                 true => Ok(refused("permit2_deadline_expired")),
@@ -65,37 +65,37 @@ impl Node {
         let first = self.block_before(safe, after_secs).await?;
         let used = self.used_in(permit, first, safe).await?;
         let (first, last) = match used {
-            Used::In(block) => (block, block),
-            Used::Since => (first, safe.number.to()),
+            NonceUse::In(block) => (block, block),
+            NonceUse::Since => (first, safe.number.to()),
         };
         let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
         let topics = (MOVED, permit.from.into_word(), permit.to.into_word());
         let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
-        let (mut paid, mut looked_at) = (false, 0);
+        let (mut paid, mut checked_at) = (false, 0);
         while let Some(logs) = walk.next().await? {
             // A payer could send any other amount in the same block to keep the settlement open.
             paid |= logs.iter().any(|log| log.moves(permit.from, permit.to, charged, payment.asset));
             // If the block is unknown there may be many, so only transfers of the charge are examined.
-            let likely = |log: &Log| matches!(used, Used::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
+            let likely = |log: &EventLog| matches!(used, NonceUse::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
             for log in logs.into_iter().filter(likely) {
-                if looked_at == MOST_TRANSACTIONS {
-                    return Err(walk.says_nothing());
+                if checked_at == MAX_TRANSACTIONS {
+                    return Err(walk.is_inconclusive());
                 }
-                looked_at += 1;
+                checked_at += 1;
                 if let Some(outcome) = self.taken_by(payment, permit, charged, &log, safe).await? {
                     return Ok(outcome);
                 }
             }
         }
         match used {
-            Used::In(block) if !paid && self.has_events(payment, block).await? => Ok(refused("permit2_invalid_nonce")),
-            Used::In(_) | Used::Since => Err(walk.says_nothing()),
+            NonceUse::In(block) if !paid && self.has_events(payment, block).await? => Ok(refused("permit2_invalid_nonce")),
+            NonceUse::In(_) | NonceUse::Since => Err(walk.is_inconclusive()),
         }
     }
 
     /// Finds the block that marked the nonce. No block unmarks one.
-    async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<Used, Undecided> {
-        let used = async |number| match self.used(permit, At::Number(number)).await {
+    async fn used_in(&self, permit: &Permit, first: u64, safe: &Block) -> Result<NonceUse, Undecided> {
+        let used = async |number| match self.used(permit, BlockTag::Number(number)).await {
             // The node may keep only the state of its newest blocks.
             Err(Undecided::Node(RpcError::Said { .. })) => Ok(None),
             used => used.map(Some),
@@ -103,7 +103,7 @@ impl Node {
         match used(first).await? {
             Some(false) => {}
             Some(true) => return Err(Undecided::Says(format!("the permit's nonce was used up to block {first}"))),
-            None => return Ok(Used::Since),
+            None => return Ok(NonceUse::Since),
         }
         let (mut before, mut after) = (first, safe.number.to::<u64>());
         while after - before > 1 {
@@ -111,27 +111,27 @@ impl Node {
             match used(middle).await? {
                 Some(true) => after = middle,
                 Some(false) => before = middle,
-                None => return Ok(Used::Since),
+                None => return Ok(NonceUse::Since),
             }
         }
-        Ok(Used::In(after))
+        Ok(NonceUse::In(after))
     }
 
     /// Returns how the permit ended according to the transaction of an event, or `None` if that does not concern the
     /// permit.
     async fn taken_by(
         &self,
-        payment: &Payment,
+        payment: &OfferedX402,
         permit: &Permit,
         charged: U256,
-        event: &Log,
+        event: &EventLog,
         safe: &Block,
     ) -> Result<Option<SettleOutcome>, Undecided> {
-        let called: Called = self.ask("eth_getTransactionByHash", json!([event.transaction_hash])).await?;
+        let called: TxCall = self.ask("eth_getTransactionByHash", json!([event.transaction_hash])).await?;
         if called.hash != event.transaction_hash || called.to != Some(UPTO_PROXY) {
             return Ok(None);
         }
-        let Some(taking) = Taking::read(&called.input).filter(|taking| taking.spends(permit)) else { return Ok(None) };
+        let Some(taking) = ProxyCall::read(&called.input).filter(|taking| taking.spends(permit)) else { return Ok(None) };
         let receipt = self.receipt_of(event, safe).await?;
         if receipt.status != U64::ONE {
             return Err(Undecided::Says("the event is of a transaction that was reverted".to_owned()));
@@ -148,15 +148,15 @@ impl Node {
 
     /// Returns whether a transaction took the charge of a permit according to its call data, or `None` if it did not
     /// call x402's proxy.
-    pub(super) async fn took(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
-        let called: Option<Called> = self.ask("eth_getTransactionByHash", json!([hash])).await?;
+    pub(super) async fn elapsed(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
+        let called: Option<TxCall> = self.ask("eth_getTransactionByHash", json!([hash])).await?;
         let called = called.filter(|called| called.hash == hash && called.to == Some(UPTO_PROXY));
-        Ok(called.and_then(|called| Taking::read(&called.input)).map(|taking| taking.takes(permit) && taking.amount == charged))
+        Ok(called.and_then(|called| ProxyCall::read(&called.input)).map(|taking| taking.takes(permit) && taking.amount == charged))
     }
 
     /// Returns whether the node knows any events of the token and Permit2 in a block. A node that has pruned them
     /// returns none.
-    async fn has_events(&self, payment: &Payment, block: u64) -> Result<bool, Undecided> {
+    async fn has_events(&self, payment: &OfferedX402, block: u64) -> Result<bool, Undecided> {
         let both = json!({ "address": [payment.asset.address, PERMIT2] });
         Ok(Walk::new(self, both, block, block).next().await?.is_some_and(|events| !events.is_empty()))
     }

@@ -7,12 +7,12 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    events::Receipt,
-    judge::Spends,
-    node::{At, Node},
+    events::TxReceipt,
+    node::{BlockTag, Node},
+    nonce_use::NonceKind,
     search::Undecided,
 };
-use crate::{Evidence, Payment, Settlement, facilitator::exact};
+use crate::{Evidence, OfferedX402, Settlement, facilitator::exact};
 
 /// How far a node may lag behind a block that somebody else has seen.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl Settlement {
     /// Adds the block that its transaction was seen in.
-    pub(crate) fn seen_in(self, receipt: &Receipt, is_final: bool) -> Self {
+    pub(crate) fn seen_in(self, receipt: &TxReceipt, is_final: bool) -> Self {
         Self { evidence: Some(Evidence { is_final, ..evidence(receipt, true) }), ..self }
     }
 }
@@ -34,10 +34,10 @@ impl Node {
     /// # Errors
     ///
     /// Why it does not count, or not yet. The text is for the log.
-    pub(crate) async fn proof(&self, payment: &Payment, hash: B256, patience: Duration) -> Result<Evidence, String> {
-        let spends = self.spends(payment).map_err(|why| why.to_string())?;
-        let receipt = self.confirmed(hash, patience).await?;
-        let made = self.made(payment, &spends, &receipt).await.map_err(|why| why.to_string())?;
+    pub(crate) async fn proof(&self, payment: &OfferedX402, hash: B256, timeout: Duration) -> Result<Evidence, String> {
+        let spends = self.spends(payment).map_err(|reason| reason.to_string())?;
+        let receipt = self.confirmed(hash, timeout).await?;
+        let made = self.made(payment, &spends, &receipt).await.map_err(|reason| reason.to_string())?;
         let spends_nonce = made.ok_or_else(|| format!("`{hash}` did not make the transfer"))?;
         Ok(evidence(&receipt, spends_nonce))
     }
@@ -45,7 +45,7 @@ impl Node {
     /// Returns the evidence that a transaction moved the money of a payment with the payment's own nonce, or `None` if
     /// the chain does not show this. A transfer of the same amount is not enough, because it may belong to another
     /// payment.
-    pub(super) async fn spent_by(&self, payment: &Payment, hash: B256) -> Result<Option<Evidence>, Undecided> {
+    pub(super) async fn spent_by(&self, payment: &OfferedX402, hash: B256) -> Result<Option<Evidence>, Undecided> {
         let spends = self.spends(payment)?;
         // The address may lead to another node by now.
         self.prove().await?;
@@ -59,30 +59,30 @@ impl Node {
 
     /// Returns whether a transaction made a payment, and if so, whether it provably spent the payment's nonce. `None`
     /// if it did not make the payment.
-    async fn made(&self, payment: &Payment, spends: &Spends, receipt: &Receipt) -> Result<Option<bool>, Undecided> {
+    async fn made(&self, payment: &OfferedX402, spends: &NonceKind, receipt: &TxReceipt) -> Result<Option<bool>, Undecided> {
         let permit = match spends {
-            Spends::Transfer(transfer) => {
+            NonceKind::Transfer(transfer) => {
                 return Ok((exact::pays(transfer, payment).is_ok() && receipt.made(transfer, payment.asset)).then_some(true));
             }
-            Spends::Permit(permit) => permit,
+            NonceKind::Permit(permit) => permit,
         };
         let charged = payment.asked().parse().map_err(|_| Undecided::Says("the charge does not read".to_owned()))?;
         if !receipt.paid(permit.from, permit.to, charged, payment.asset) {
             return Ok(None);
         }
-        Ok(match self.took(permit, charged, receipt.transaction_hash).await? {
-            Some(took) => took.then_some(true),
+        Ok(match self.elapsed(permit, charged, receipt.transaction_hash).await? {
+            Some(elapsed) => elapsed.then_some(true),
             // It called another contract, whose call data is not readable. The nonce is marked, and the money moved.
-            None => self.used(permit, At::Latest).await?.then_some(false),
+            None => self.used(permit, BlockTag::Latest).await?.then_some(false),
         })
     }
 
     /// Returns the receipt of a transaction once its block has the configured confirmations. A block that is replaced
     /// meanwhile does not count.
-    pub(crate) async fn confirmed(&self, hash: B256, patience: Duration) -> Result<Receipt, String> {
-        let (began, mut has) = (Instant::now(), None);
+    pub(crate) async fn confirmed(&self, hash: B256, timeout: Duration) -> Result<TxReceipt, String> {
+        let (started, mut has) = (Instant::now(), None);
         loop {
-            let why = match self.confirmations_of(hash).await {
+            let reason = match self.confirmations_of(hash).await {
                 Ok(Some((receipt, blocks))) if blocks >= self.confirmations() => return Ok(receipt),
                 Ok(Some((_, blocks))) => {
                     has = Some(blocks);
@@ -91,17 +91,17 @@ impl Node {
                 Ok(None) => format!("`{hash}` is in no block that the node knows"),
                 Err(error) => error.to_string(),
             };
-            let longest = if has.is_some() { patience } else { patience.min(BEHIND) };
-            if began.elapsed() + PAUSE > longest {
-                return Err(why);
+            let max_len = if has.is_some() { timeout } else { timeout.min(BEHIND) };
+            if started.elapsed() + PAUSE > max_len {
+                return Err(reason);
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
     /// Returns the receipt of a transaction, and the number of blocks from its own on.
-    async fn confirmations_of(&self, hash: B256) -> Result<Option<(Receipt, u64)>, Undecided> {
-        let receipt: Option<Receipt> = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
+    async fn confirmations_of(&self, hash: B256) -> Result<Option<(TxReceipt, u64)>, Undecided> {
+        let receipt: Option<TxReceipt> = self.ask("eth_getTransactionReceipt", json!([hash])).await?;
         let Some(receipt) = receipt.filter(|receipt| receipt.transaction_hash == hash) else { return Ok(None) };
         if self.confirmations() <= 1 {
             return Ok(Some((receipt, 1)));
@@ -113,7 +113,7 @@ impl Node {
 }
 
 /// Returns the evidence of a transaction in a block that may still be replaced.
-fn evidence(receipt: &Receipt, spends_nonce: bool) -> Evidence {
+fn evidence(receipt: &TxReceipt, spends_nonce: bool) -> Evidence {
     let block_hash = receipt.block_hash.map(|hash| hash.to_string());
     Evidence { block: receipt.block_number.to(), block_hash, spends_nonce, is_final: false }
 }

@@ -6,13 +6,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    events::{Log, MOVED, Receipt},
-    node::{At, Node, RpcError},
+    events::{EventLog, MOVED, TxReceipt},
+    node::{BlockTag, Node, RpcError},
     search::Walk,
 };
 use crate::{
-    Asset, Evidence, Payment,
-    facilitator::view::{ChainError, ChainView, Placed, TokenTransfer},
+    Asset, Evidence, OfferedX402,
+    facilitator::chain_view::{ChainError, ChainView, TokenTransfer, TxPlacement},
 };
 
 /// Distance from the newest block that is treated as safe if the node names no safe block.
@@ -37,29 +37,29 @@ impl ChainView for Node {
     }
 
     async fn block_secs(&self, number: u64) -> Result<u64, ChainError> {
-        Ok(self.block(At::Number(number)).await?.timestamp.to())
+        Ok(self.block(BlockTag::Number(number)).await?.timestamp.to())
     }
 
     async fn block_before(&self, secs: u64) -> Result<u64, ChainError> {
-        let newest = self.block(At::Latest).await?;
+        let newest = self.block(BlockTag::Latest).await?;
         Ok(Self::block_before(self, &newest, secs).await?)
     }
 
     async fn newest(&self) -> Result<u64, ChainError> {
-        Ok(self.block(At::Latest).await?.number.to())
+        Ok(self.block(BlockTag::Latest).await?.number.to())
     }
 
     async fn safe(&self) -> Result<u64, ChainError> {
-        match self.block(At::Safe).await {
+        match self.block(BlockTag::Safe).await {
             Ok(block) => Ok(block.number.to()),
             Err(RpcError::Said { .. } | RpcError::Unclear { .. }) => Ok(self.newest().await?.saturating_sub(FAR_BELOW)),
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn placed(&self, transaction: &str) -> Result<Option<Placed>, ChainError> {
-        let receipt: Option<Receipt> = self.ask("eth_getTransactionReceipt", json!([transaction])).await?;
-        Ok(receipt.map(|receipt| Placed {
+    async fn placed(&self, transaction: &str) -> Result<Option<TxPlacement>, ChainError> {
+        let receipt: Option<TxReceipt> = self.ask("eth_getTransactionReceipt", json!([transaction])).await?;
+        Ok(receipt.map(|receipt| TxPlacement {
             block: receipt.block_number.to(),
             block_hash: receipt.block_hash.map(|hash| hash.to_string()),
             succeeded: receipt.status == U64::ONE,
@@ -68,14 +68,14 @@ impl ChainView for Node {
 
     async fn paid(&self, asset: &Asset, to: &str, transaction: &str, amount: U256) -> Result<bool, ChainError> {
         let Ok(to) = to.parse() else { return Ok(false) };
-        let receipt: Option<Receipt> = self.ask("eth_getTransactionReceipt", json!([transaction])).await?;
-        let moved = |log: &Log| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
+        let receipt: Option<TxReceipt> = self.ask("eth_getTransactionReceipt", json!([transaction])).await?;
+        let moved = |log: &EventLog| log.moved_to(to, asset).is_some_and(|(_, moved)| moved == amount);
         Ok(receipt.is_some_and(|receipt| receipt.status == U64::ONE && receipt.logs.iter().any(moved)))
     }
 
-    async fn spent_by(&self, payment: &Payment, transaction: &str) -> Result<Option<Evidence>, ChainError> {
+    async fn spent_by(&self, payment: &OfferedX402, transaction: &str) -> Result<Option<Evidence>, ChainError> {
         let Ok(hash) = transaction.parse() else { return Ok(None) };
-        Self::spent_by(self, payment, hash).await.map_err(|why| ChainError(why.to_string()))
+        Self::spent_by(self, payment, hash).await.map_err(|reason| ChainError(reason.to_string()))
     }
 
     async fn transfers(
@@ -83,13 +83,13 @@ impl ChainView for Node {
         asset: &Asset,
         to: &str,
         (first, last): (u64, u64),
-        most: usize,
+        max: usize,
     ) -> Result<(Vec<TokenTransfer>, u64), ChainError> {
         let to: Address = to.parse().map_err(|_| ChainError(format!("`{to}` is not an address")))?;
         let filter = json!({ "address": asset.address, "topics": (MOVED, (), to.into_word()) });
         let mut walk = Walk::new(self, filter, first, last);
         let mut found = Vec::new();
-        while found.len() < most
+        while found.len() < max
             && let Some(logs) = walk.next().await?
         {
             found.extend(logs.iter().filter_map(|log| transfer(log, asset, to)));
@@ -98,7 +98,7 @@ impl ChainView for Node {
     }
 }
 
-fn transfer(log: &Log, asset: &Asset, to: Address) -> Option<TokenTransfer> {
+fn transfer(log: &EventLog, asset: &Asset, to: Address) -> Option<TokenTransfer> {
     let (from, amount) = log.moved_to(to, asset)?;
     let transaction = log.transaction_hash.to_string();
     Some(TokenTransfer { block: log.block()?, log: log.index(), transaction, from: from.to_string(), amount })

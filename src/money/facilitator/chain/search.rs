@@ -4,8 +4,8 @@ use alloy_primitives::B256;
 use serde_json::{Value, json};
 
 use super::{
-    events::{CANCELED, Log, USED},
-    node::{At, Block, Node, RpcError},
+    events::{CANCELED, EventLog, USED},
+    node::{Block, BlockTag, Node, RpcError},
 };
 use crate::{Asset, x402::eip3009::Transfer};
 
@@ -14,7 +14,7 @@ const SPAN: u64 = 1_000;
 const LEAST_SPAN: u64 = 10;
 
 /// Maximum number of requests for events per decision.
-const MOST_QUESTIONS: u32 = 100;
+const MAX_QUESTIONS: u32 = 100;
 
 /// Why a node's answers decide nothing.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +43,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the events of the next range, or `None` at the end or after the maximum number of requests.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Log>>, RpcError> {
-        while self.from <= self.last && self.questions < MOST_QUESTIONS {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<EventLog>>, RpcError> {
+        while self.from <= self.last && self.questions < MAX_QUESTIONS {
             self.questions += 1;
             let to = (self.from + self.span - 1).min(self.last);
             (self.filter["fromBlock"], self.filter["toBlock"]) = (json!(format!("{:#x}", self.from)), json!(format!("{to:#x}")));
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The error for a nonce that is spent although no event so far shows how.
-    pub(super) fn says_nothing(&self) -> Undecided {
+    pub(super) fn is_inconclusive(&self) -> Undecided {
         Undecided::Says(format!(
             "the nonce is spent, but no event from block {} to {} says how",
             self.first,
@@ -82,7 +82,7 @@ impl<'a> Walk<'a> {
 
 impl Node {
     /// Finds the event that spent the nonce, after about this time.
-    pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<Log, Undecided> {
+    pub(super) async fn event(&self, asset: &Asset, transfer: &Transfer, safe: &Block, after_secs: u64) -> Result<EventLog, Undecided> {
         let first = self.block_before(safe, after_secs).await?;
         let topics: (_, B256, B256) = ([USED, CANCELED], transfer.from.into_word(), transfer.nonce);
         let mut walk = Walk::new(self, json!({ "address": asset.address, "topics": topics }), first, safe.number.to());
@@ -91,12 +91,12 @@ impl Node {
                 return Ok(event);
             }
         }
-        Err(walk.says_nothing())
+        Err(walk.is_inconclusive())
     }
 
     /// Returns the number of a block at or shortly before this time.
     pub(super) async fn block_before(&self, safe: &Block, secs: u64) -> Result<u64, RpcError> {
-        let older = async |number| Ok::<_, RpcError>(self.block(At::Number(number)).await?.timestamp.to::<u64>() <= secs);
+        let older = async |number| Ok::<_, RpcError>(self.block(BlockTag::Number(number)).await?.timestamp.to::<u64>() <= secs);
         let (mut young, mut step) = (safe.number.to::<u64>(), SPAN);
         let mut old = loop {
             let number = young.saturating_sub(step);

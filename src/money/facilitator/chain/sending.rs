@@ -12,7 +12,7 @@ use super::node::{Node, RpcError};
 
 /// State of a transaction after one attempt to send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sending {
+pub(crate) enum SendOutcome {
     /// The node has it.
     Accepted,
     /// The node accepts it only after the transactions before it have arrived.
@@ -26,7 +26,7 @@ pub(crate) enum Sending {
 }
 
 /// How a refusal's message is matched, in lower case.
-enum Text {
+enum MessageMatch {
     Is(&'static str),
     Begins(&'static str),
 }
@@ -34,60 +34,60 @@ enum Text {
 /// Refusals that nodes return before they keep a transaction: JSON-RPC code and message. A used nonce and an
 /// underpriced replacement are missing on purpose, because nodes also return them for a transaction that was accepted
 /// before.
-const REFUSALS: &[(i64, Text)] = &[
+const REFUSALS: &[(i64, MessageMatch)] = &[
     // geth, op-geth, nitro; reth and erigon use the same code and most of the texts.
-    (-32000, Text::Begins("insufficient funds for gas")),
-    (-32000, Text::Begins("insufficient funds for transfer")),
-    (-32000, Text::Begins("insufficient funds for l1")),
-    (-32000, Text::Begins("intrinsic gas too low")),
-    (-32000, Text::Begins("gas required exceeds allowance")),
-    (-32000, Text::Begins("floor data gas cost")),
-    (-32000, Text::Begins("insufficient gas for floor data gas cost")),
-    (-32000, Text::Begins("transaction underpriced")),
-    (-32000, Text::Begins("max fee per gas less than block base fee")),
-    (-32000, Text::Begins("max priority fee per gas higher than max fee per gas")),
-    (-32000, Text::Begins("gas tip cap")),
-    (-32000, Text::Begins("exceeds block gas limit")),
-    (-32000, Text::Begins("transaction gas limit too high")),
-    (-32000, Text::Begins("tx fee (")),
-    (-32000, Text::Begins("invalid sender")),
-    (-32000, Text::Begins("invalid chain id")),
-    (-32000, Text::Begins("only replay-protected (eip-155) transactions allowed")),
-    (-32000, Text::Begins("transaction type not supported")),
-    (-32000, Text::Is("txpool is full")),
+    (-32000, MessageMatch::Begins("insufficient funds for gas")),
+    (-32000, MessageMatch::Begins("insufficient funds for transfer")),
+    (-32000, MessageMatch::Begins("insufficient funds for l1")),
+    (-32000, MessageMatch::Begins("intrinsic gas too low")),
+    (-32000, MessageMatch::Begins("gas required exceeds allowance")),
+    (-32000, MessageMatch::Begins("floor data gas cost")),
+    (-32000, MessageMatch::Begins("insufficient gas for floor data gas cost")),
+    (-32000, MessageMatch::Begins("transaction underpriced")),
+    (-32000, MessageMatch::Begins("max fee per gas less than block base fee")),
+    (-32000, MessageMatch::Begins("max priority fee per gas higher than max fee per gas")),
+    (-32000, MessageMatch::Begins("gas tip cap")),
+    (-32000, MessageMatch::Begins("exceeds block gas limit")),
+    (-32000, MessageMatch::Begins("transaction gas limit too high")),
+    (-32000, MessageMatch::Begins("tx fee (")),
+    (-32000, MessageMatch::Begins("invalid sender")),
+    (-32000, MessageMatch::Begins("invalid chain id")),
+    (-32000, MessageMatch::Begins("only replay-protected (eip-155) transactions allowed")),
+    (-32000, MessageMatch::Begins("transaction type not supported")),
+    (-32000, MessageMatch::Is("txpool is full")),
     // erigon.
-    (-32000, Text::Is("insufficient funds")),
-    (-32000, Text::Is("internal_error: insufficient funds")),
-    (-32000, Text::Is("rpc error response: internal_error: insufficient funds")),
-    (-32000, Text::Is("underpriced")),
-    (-32000, Text::Is("internal_error: underpriced")),
-    (-32000, Text::Is("fee too low")),
-    (-32000, Text::Is("internal_error: fee too low")),
-    (-32000, Text::Is("internal_error: intrinsic gas too low")),
+    (-32000, MessageMatch::Is("insufficient funds")),
+    (-32000, MessageMatch::Is("internal_error: insufficient funds")),
+    (-32000, MessageMatch::Is("rpc error response: internal_error: insufficient funds")),
+    (-32000, MessageMatch::Is("underpriced")),
+    (-32000, MessageMatch::Is("internal_error: underpriced")),
+    (-32000, MessageMatch::Is("fee too low")),
+    (-32000, MessageMatch::Is("internal_error: fee too low")),
+    (-32000, MessageMatch::Is("internal_error: intrinsic gas too low")),
     // reth and anvil: the transaction was rejected (EIP-1474).
-    (-32003, Text::Begins("insufficient funds for gas")),
-    (-32003, Text::Begins("intrinsic gas too low")),
-    (-32003, Text::Begins("gas too low")),
-    (-32003, Text::Begins("gas required exceeds allowance")),
-    (-32003, Text::Begins("out of gas: gas required exceeds allowance")),
-    (-32003, Text::Begins("transaction underpriced")),
-    (-32003, Text::Begins("max fee per gas less than block base fee")),
-    (-32003, Text::Begins("exceeds block gas limit")),
-    (-32003, Text::Begins("gas too high")),
-    (-32003, Text::Begins("invalid chain id")),
-    (-32003, Text::Is("txpool is full")),
+    (-32003, MessageMatch::Begins("insufficient funds for gas")),
+    (-32003, MessageMatch::Begins("intrinsic gas too low")),
+    (-32003, MessageMatch::Begins("gas too low")),
+    (-32003, MessageMatch::Begins("gas required exceeds allowance")),
+    (-32003, MessageMatch::Begins("out of gas: gas required exceeds allowance")),
+    (-32003, MessageMatch::Begins("transaction underpriced")),
+    (-32003, MessageMatch::Begins("max fee per gas less than block base fee")),
+    (-32003, MessageMatch::Begins("exceeds block gas limit")),
+    (-32003, MessageMatch::Begins("gas too high")),
+    (-32003, MessageMatch::Begins("invalid chain id")),
+    (-32003, MessageMatch::Is("txpool is full")),
     // nethermind.
-    (-32010, Text::Begins("insufficientfunds")),
-    (-32010, Text::Begins("feetoolow,")),
-    (-32010, Text::Is("feetoolow")),
-    (-32010, Text::Begins("gaslimitexceeded")),
-    (-32010, Text::Begins("senderiscontract")),
+    (-32010, MessageMatch::Begins("insufficientfunds")),
+    (-32010, MessageMatch::Begins("feetoolow,")),
+    (-32010, MessageMatch::Is("feetoolow")),
+    (-32010, MessageMatch::Begins("gaslimitexceeded")),
+    (-32010, MessageMatch::Begins("senderiscontract")),
     // besu.
-    (-32004, Text::Begins("upfront cost exceeds account balance")),
-    (-32003, Text::Begins("intrinsic gas exceeds gas limit")),
-    (-32005, Text::Begins("transaction gas limit exceeds block gas limit")),
-    (-32009, Text::Begins("gas price below configured minimum gas price")),
-    (-32002, Text::Begins("invalid signature")),
+    (-32004, MessageMatch::Begins("upfront cost exceeds account balance")),
+    (-32003, MessageMatch::Begins("intrinsic gas exceeds gas limit")),
+    (-32005, MessageMatch::Begins("transaction gas limit exceeds block gas limit")),
+    (-32009, MessageMatch::Begins("gas price below configured minimum gas price")),
+    (-32002, MessageMatch::Begins("invalid signature")),
 ];
 
 /// Messages for a transaction that the node already has.
@@ -101,55 +101,55 @@ const CONTESTED: &[&str] = &["nonce", "replacement", "replace existing"];
 
 impl Node {
     /// Sends a transaction with the hash `hash`.
-    pub(crate) async fn send(&self, raw: &Bytes, hash: B256) -> Sending {
+    pub(crate) async fn send(&self, raw: &Bytes, hash: B256) -> SendOutcome {
         if let Err(error) = self.proven().await {
             // Nothing was sent.
-            return Sending::Refused(error.to_string());
+            return SendOutcome::Refused(error.to_string());
         }
         let error = match self.ask::<B256>("eth_sendRawTransaction", json!([raw])).await {
-            Ok(_) => return Sending::Accepted,
+            Ok(_) => return SendOutcome::Accepted,
             Err(error) => error,
         };
         let sending = read(&error);
-        if !matches!((&sending, &error), (Sending::Refused(_), RpcError::Said { .. })) {
+        if !matches!((&sending, &error), (SendOutcome::Refused(_), RpcError::Said { .. })) {
             return sending;
         }
         // A gateway may have asked a second node after the first one accepted it.
         match self.ask::<Value>("eth_getTransactionByHash", json!([hash])).await {
             Ok(Value::Null) => sending,
-            Ok(_) => Sending::Accepted,
-            Err(more) => Sending::Unclear(format!("{error}; {more}")),
+            Ok(_) => SendOutcome::Accepted,
+            Err(more) => SendOutcome::Unclear(format!("{error}; {more}")),
         }
     }
 }
 
 /// Interprets an error of `eth_sendRawTransaction`.
-fn read(error: &RpcError) -> Sending {
-    let why = error.to_string();
+fn read(error: &RpcError) -> SendOutcome {
+    let reason = error.to_string();
     let (status, code, message) = match error {
-        RpcError::Unsent(_) | RpcError::WrongChain(..) => return Sending::Refused(why),
-        RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return Sending::Unclear(why),
+        RpcError::Unsent(_) | RpcError::WrongChain(..) => return SendOutcome::Refused(reason),
+        RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return SendOutcome::Unclear(reason),
         RpcError::Said { status, code, message, .. } => (*status, *code, message.to_lowercase()),
     };
     // The error of a failing or overloaded server does not show what it did before.
     if !status.is_success() && status != StatusCode::BAD_REQUEST {
-        return Sending::Unclear(why);
+        return SendOutcome::Unclear(reason);
     }
-    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    let wording = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     let refuses = REFUSALS.iter().any(|(of, text)| {
         *of == code
             && match text {
-                Text::Is(text) => message == *text,
-                Text::Begins(text) => message.starts_with(text),
+                MessageMatch::Is(text) => message == *text,
+                MessageMatch::Begins(text) => message.starts_with(text),
             }
     });
     match () {
-        () if refuses => Sending::Refused(why),
+        () if refuses => SendOutcome::Refused(reason),
         // "unknown transaction type" does not count.
-        () if says(KNOWN) && !says(&["unknown"]) => Sending::Accepted,
-        () if says(EARLY) => Sending::Early(why),
-        () if says(CONTESTED) => Sending::Contested(why),
-        () => Sending::Unclear(why),
+        () if wording(KNOWN) && !wording(&["unknown"]) => SendOutcome::Accepted,
+        () if wording(EARLY) => SendOutcome::Early(reason),
+        () if wording(CONTESTED) => SendOutcome::Contested(reason),
+        () => SendOutcome::Unclear(reason),
     }
 }
 
@@ -157,7 +157,7 @@ fn read(error: &RpcError) -> Sending {
 mod tests {
     use super::*;
 
-    fn said(status: u16, code: i64, message: &str) -> Sending {
+    fn outcome_of(status: u16, code: i64, message: &str) -> SendOutcome {
         let status = StatusCode::from_u16(status).unwrap();
         read(&RpcError::Said { method: "eth_sendRawTransaction", status, code, message: message.to_owned(), data: None })
     }
@@ -166,16 +166,16 @@ mod tests {
     fn a_refusal_counts_with_its_code_its_text_and_its_status() {
         let (code, text) = (-32000, "insufficient funds for gas * price + value: balance 1, tx cost 2");
         for status in [200, 400] {
-            assert!(matches!(said(status, code, text), Sending::Refused(_)), "{status}");
+            assert!(matches!(outcome_of(status, code, text), SendOutcome::Refused(_)), "{status}");
         }
         for status in [429, 500, 502, 503, 504] {
-            assert!(matches!(said(status, code, text), Sending::Unclear(_)), "{status}");
+            assert!(matches!(outcome_of(status, code, text), SendOutcome::Unclear(_)), "{status}");
         }
         for code in [-32603, -32005, 0, 429] {
-            assert!(matches!(said(200, code, text), Sending::Unclear(_)), "{code}");
+            assert!(matches!(outcome_of(200, code, text), SendOutcome::Unclear(_)), "{code}");
         }
         for text in ["insufficient funds on your plan", "you have insufficient funds for gas", "", "rate limit: transaction underpriced"] {
-            assert!(matches!(said(200, code, text), Sending::Unclear(_)), "{text}");
+            assert!(matches!(outcome_of(200, code, text), SendOutcome::Unclear(_)), "{text}");
         }
     }
 
@@ -183,19 +183,19 @@ mod tests {
     fn an_answer_about_the_nonce_may_be_about_this_very_transaction() {
         for text in ["nonce too low", "replacement transaction underpriced", "could not replace existing tx", "OldNonce, Current nonce: 9"]
         {
-            assert!(matches!(said(200, -32000, text), Sending::Contested(_)), "{text}");
+            assert!(matches!(outcome_of(200, -32000, text), SendOutcome::Contested(_)), "{text}");
         }
         for text in ["already known", "ALREADY_EXISTS: already known", "Known transaction", "AlreadyKnown"] {
-            assert_eq!(said(200, -32000, text), Sending::Accepted, "{text}");
+            assert_eq!(outcome_of(200, -32000, text), SendOutcome::Accepted, "{text}");
         }
         for text in ["nonce too high: address 0x1, tx: 8 state: 7", "NonceGap, Future nonce. Expected nonce: 7"] {
-            assert!(matches!(said(200, -32000, text), Sending::Early(_)), "{text}");
+            assert!(matches!(outcome_of(200, -32000, text), SendOutcome::Early(_)), "{text}");
         }
     }
 
     #[test]
     fn where_nothing_left_the_host_nothing_was_sent() {
-        assert!(matches!(read(&RpcError::Unsent("connection refused".to_owned())), Sending::Refused(_)));
-        assert!(matches!(read(&RpcError::Silent("answered 502 without JSON".to_owned())), Sending::Unclear(_)));
+        assert!(matches!(read(&RpcError::Unsent("connection refused".to_owned())), SendOutcome::Refused(_)));
+        assert!(matches!(read(&RpcError::Silent("answered 502 without JSON".to_owned())), SendOutcome::Unclear(_)));
     }
 }

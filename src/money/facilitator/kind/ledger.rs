@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, Table, schema};
+use tollhouse_store::{Batch, Counter, Direction, Durability, Store, StoreError, SumLimit, Table, schema};
 use tollhouse_tool::MicroUsd;
 
-use crate::{Asset, gate::record::MARGIN};
+use crate::{Asset, payments::record::MARGIN};
 
 const BALANCES: Counter<String> = schema::LEDGER_BALANCES.counting();
 const NONCES: Table<String, String> = schema::LEDGER_NONCES.holding();
 const EXPIRY: Table<(Timestamp, String), ()> = schema::LEDGER_EXPIRY.holding();
 
 /// Maximum balance.
-const FULL: Limit = Limit::Ceiling(i64::MAX as i128);
+const FULL: SumLimit = SumLimit::Ceiling(i64::MAX as i128);
 
 /// Maximum of one faucet request: 1,000 USD.
 pub(crate) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
@@ -31,8 +31,8 @@ pub enum LedgerError {
     Address(String),
     #[error("the faucet gives at most {MAX_FAUCET} USD at once")]
     TooMuch,
-    #[error("the payer has {balance} of the {wanted} micro-dollars")]
-    Insufficient { balance: u64, wanted: u64 },
+    #[error("the payer has {balance} of the {requested} micro-dollars")]
+    Insufficient { balance: u64, requested: u64 },
     #[error("the nonce is used")]
     NonceUsed { transaction: String },
     #[error(transparent)]
@@ -124,7 +124,7 @@ impl Ledger {
     /// # Errors
     ///
     /// See [`Ledger::balance`].
-    pub async fn told_balance(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
+    pub async fn balance_floor(&self, asset: &Asset, address: &str) -> Result<MicroUsd, LedgerError> {
         let balance = self.balance_of(asset, address).await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(balance)
@@ -148,11 +148,11 @@ impl Ledger {
         }
         let mut batch = Batch::new();
         batch.insert(&NONCES, &nonce, &transaction).put(&EXPIRY, &(Timestamp(until), nonce.clone()), &());
-        batch.add(&BALANCES, &from, -signed(transfer.micros), Limit::Floor(0)).add(&BALANCES, &to, signed(transfer.micros), FULL);
+        batch.add(&BALANCES, &from, -signed(transfer.micros), SumLimit::Floor(0)).add(&BALANCES, &to, signed(transfer.micros), FULL);
         match batch.commit(&*self.store, Durability::built_on(&*self.store)).await {
             Ok(_) => Ok(transaction),
-            Err(StoreError::Beyond { limit: Limit::Floor(_), sum, .. }) => {
-                Err(LedgerError::Insufficient { balance: unsigned(sum), wanted: transfer.micros })
+            Err(StoreError::Beyond { limit: SumLimit::Floor(_), sum, .. }) => {
+                Err(LedgerError::Insufficient { balance: unsigned(sum), requested: transfer.micros })
             }
             // A concurrent transfer with the same nonce was faster.
             Err(StoreError::Conflict) => match self.transaction(asset, transfer.from, transfer.nonce).await? {

@@ -5,13 +5,13 @@
 //! request, or after sending, says nothing about earlier transactions. Then the chain decides, according to the token, and without a node
 //! the settlement stays open.
 
+mod client;
 mod credentials;
-mod line;
-mod said;
+mod response;
+mod retry;
 mod supported;
 #[cfg(test)]
 mod tests;
-mod tries;
 mod window;
 
 use std::{fmt, iter, sync::Arc, time::Duration};
@@ -23,29 +23,29 @@ use tokio::time::Instant;
 use tollhouse_base::clock::Clock;
 
 pub use self::credentials::FacilitatorAccess;
-pub(super) use self::{line::Line, supported::read as read_supported};
+pub(super) use self::{client::FacilitatorClient, supported::read as read_supported};
 use self::{
-    said::{Said, plain, settle_said, verdict},
-    supported::Supported,
-    tries::Tries,
-    window::Window,
+    response::{SettleResponse, parse_settle, plain, verdict},
+    retry::RetryPolicy,
+    supported::SupportedCache,
+    window::ConcurrencyWindow,
 };
 use crate::{
-    Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Settlement, Verdict, WireVersion,
+    ConfigError, Facilitator, Network, OfferedX402, SettleOutcome, Settlement, StartedSettlement, VerifyResult, WireVersion,
     facilitator::{
         NOT_SERVED,
         chain::node::Node,
+        chain_view::ChainView,
         exact,
-        post::Answer,
-        reason::{Found, Told, logged},
+        json_client::HttpAnswer,
+        reason::{MoneyEffect, RefusalText, logged},
         settlement,
-        view::ChainView,
     },
 };
 
 /// Time limits for answers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct FacilitatorTimeouts {
     /// Default: 10 s.
     pub(crate) verify: Duration,
     /// More than the confirmation time of slow chains. Default: 60 s.
@@ -55,7 +55,7 @@ pub(crate) struct Patience {
     pub(crate) again: Duration,
 }
 
-impl Default for Patience {
+impl Default for FacilitatorTimeouts {
     fn default() -> Self {
         Self { verify: Duration::from_secs(10), settle: Duration::from_secs(60), again: Duration::from_secs(10) }
     }
@@ -70,13 +70,13 @@ const WAITS: ExponentialBuilder = ExponentialBuilder::new()
 
 /// A facilitator at a URL, and a node for settlements whose outcome it does not report.
 pub(crate) struct HttpFacilitator {
-    line: Arc<Line>,
+    line: Arc<FacilitatorClient>,
     /// The facilitator's `/supported` answer, which names the addresses that payments must contain.
-    supported: Option<Arc<Supported>>,
+    supported: Option<Arc<SupportedCache>>,
     node: Option<Arc<Node>>,
-    window: Window,
+    window: ConcurrencyWindow,
     clock: Clock,
-    patience: Patience,
+    timeout: FacilitatorTimeouts,
 }
 
 /// Leaves out any secrets in the URL.
@@ -93,62 +93,62 @@ impl HttpFacilitator {
     ///
     /// An invalid URL, or credentials that cannot be sent.
     pub(crate) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
-        let line = Arc::new(Line::new(url, access, clock.clone())?);
-        Ok(Self { line, supported: None, node, window: Window::new(), clock, patience: Patience::default() })
+        let line = Arc::new(FacilitatorClient::new(url, access, clock.clone())?);
+        Ok(Self { line, supported: None, node, window: ConcurrencyWindow::new(), clock, timeout: FacilitatorTimeouts::default() })
     }
 
     /// Polls in the background for the addresses that payers on `network` must name.
     pub(crate) fn asked_about(self, network: &'static Network) -> Self {
-        let supported = Some(Supported::watch(Arc::clone(&self.line), network));
+        let supported = Some(SupportedCache::watch(Arc::clone(&self.line), network));
         Self { supported, ..self }
     }
 
     #[cfg(test)]
-    pub(crate) fn with_patience(self, patience: Patience) -> Self {
-        Self { patience, ..self }
+    pub(crate) fn with_timeout(self, timeout: FacilitatorTimeouts) -> Self {
+        Self { timeout, ..self }
     }
 
-    async fn ask(&self, path: &str, payment: &Payment, patience: Duration) -> Answer {
+    async fn ask(&self, path: &str, payment: &OfferedX402, timeout: Duration) -> HttpAnswer {
         let version = match payment.version {
             WireVersion::V1 => 1,
             WireVersion::V2 => 2,
         };
         let body = json!({ "x402Version": version, "paymentPayload": payment.payload, "paymentRequirements": payment.requirements });
-        plain(self.line.post(path, &body, patience).await)
+        plain(self.line.post(path, &body, timeout).await)
     }
 
     /// Returns the node that can decide how a payment ended, if a contract stores its nonce.
-    fn judge_of(&self, payment: &Payment) -> Option<&Arc<Node>> {
+    fn verdict_for(&self, payment: &OfferedX402) -> Option<&Arc<Node>> {
         self.node.as_ref().filter(|_| payment.transfer().is_some() || payment.permit().is_some())
     }
 
-    async fn settle_once(&self, payment: &Payment) -> Said {
-        settle_said(self.ask("/settle", payment, self.patience.settle).await, payment.asset.network)
+    async fn try_settle(&self, payment: &OfferedX402) -> SettleResponse {
+        parse_settle(self.ask("/settle", payment, self.timeout.settle).await, payment.asset.network)
     }
 
     /// Decides on the chain how a settlement ended that the facilitator did not report clearly.
-    async fn doubt(&self, payment: &Payment, begun: &Begun, why: String) -> SettleOutcome {
-        let Some(node) = self.judge_of(payment) else {
-            return SettleOutcome::Unknown(format!("{why}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
+    async fn mark_uncertain(&self, payment: &OfferedX402, started: &StartedSettlement, reason: String) -> SettleOutcome {
+        let Some(node) = self.verdict_for(payment) else {
+            return SettleOutcome::Unknown(format!("{reason}; only the chain knows, and no node can be asked (TOLLHOUSE_RPC_URL)"));
         };
-        match node.judge(payment, begun.at).await {
-            SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{why}; {more}")),
+        match node.nonce_state(payment, started.at).await {
+            SettleOutcome::Unknown(more) => SettleOutcome::Unknown(format!("{reason}; {more}")),
             known => known,
         }
     }
 
     /// Handles a reported success. If there is a node, the transaction must have made the transfer.
-    async fn proven(&self, payment: &Payment, begun: &Begun, transaction: String) -> SettleOutcome {
+    async fn proven(&self, payment: &OfferedX402, started: &StartedSettlement, transaction: String) -> SettleOutcome {
         let settlement = settlement(payment, transaction);
-        let Some(node) = self.judge_of(payment) else { return SettleOutcome::Settled(settlement) };
+        let Some(node) = self.verdict_for(payment) else { return SettleOutcome::Settled(settlement) };
         let Ok(hash) = settlement.transaction.parse() else {
             return SettleOutcome::Unknown(format!("`{}` is not a transaction", logged(&settlement.transaction)));
         };
-        match node.proof(payment, hash, self.patience.settle).await {
+        match node.proof(payment, hash, self.timeout.settle).await {
             Ok(evidence) => SettleOutcome::Settled(Settlement { evidence: Some(evidence), ..settlement }),
-            Err(why) => {
-                tracing::warn!(payment.id = %payment.id(), why, "the chain does not confirm what the facilitator said of a settlement");
-                self.doubt(payment, begun, format!("the facilitator says that it settled; {why}")).await
+            Err(reason) => {
+                tracing::warn!(payment.id = %payment.id(), reason, "the chain does not confirm what the facilitator said of a settlement");
+                self.mark_uncertain(payment, started, format!("the facilitator says that it settled; {reason}")).await
             }
         }
     }
@@ -156,122 +156,126 @@ impl HttpFacilitator {
     /// Handles a refusal of the first request. With a node, it counts only while the nonce is unspent. Without one, a refusal that
     /// follows from a simulation of the transfer is not trusted, because the simulation also fails if somebody else already sent the
     /// authorization to the token.
-    async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str, refused: SettleOutcome) -> SettleOutcome {
+    async fn refused(&self, payment: &OfferedX402, started: &StartedSettlement, reason: &str, refused: SettleOutcome) -> SettleOutcome {
         tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
-        let Some(node) = self.judge_of(payment) else {
+        let Some(node) = self.verdict_for(payment) else {
             // Only an EIP-3009 transfer can be sent by anybody. Other payments name their facilitator.
             let bound = payment.transfer().is_none();
-            return match Told::found(reason) {
-                Some(Found::Trial) if !bound => self.doubt(payment, begun, logged(reason).to_owned()).await,
+            return match RefusalText::found(reason) {
+                Some(MoneyEffect::Trial) if !bound => self.mark_uncertain(payment, started, logged(reason).to_owned()).await,
                 _ => refused,
             };
         };
-        match node.spent_lately(payment).await {
+        match node.is_recently_spent(payment).await {
             Ok(false) => refused,
             Ok(true) => {
                 payment.note_spent_before();
                 tracing::warn!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a payment that is spent");
-                self.doubt(payment, begun, logged(reason).to_owned()).await
+                self.mark_uncertain(payment, started, logged(reason).to_owned()).await
             }
-            Err(why) => SettleOutcome::Unknown(format!("{}; {why}", logged(reason))),
+            Err(cause) => SettleOutcome::Unknown(format!("{}; {cause}", logged(reason))),
         }
     }
 }
 
 #[async_trait]
 impl Facilitator for HttpFacilitator {
-    async fn verify(&self, payment: &Payment) -> Verdict {
+    async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
         // The host bears the loss if a facilitator does not check the authorization, so it checks this itself.
         if let Some((transfer, _)) = payment.transfer()
-            && let Err(told) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
+            && let Err(reported) = exact::pays(&transfer, payment).and_then(|()| exact::has_begun(&transfer, self.clock.now()))
         {
-            return Verdict::Invalid { reason: told.code.to_owned(), message: told.sentence.to_owned() };
+            return VerifyResult::Invalid { reason: reported.code.to_owned(), message: reported.sentence.to_owned() };
         }
-        verdict(self.ask("/verify", payment, self.patience.verify).await)
+        verdict(self.ask("/verify", payment, self.timeout.verify).await)
     }
 
-    async fn balance(&self, payment: &Payment) -> Option<u128> {
-        self.judge_of(payment)?.balance(payment).await
+    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
+        self.verdict_for(payment)?.balance(payment).await
     }
 
-    async fn is_spent(&self, payment: &Payment) -> bool {
-        match self.judge_of(payment) {
-            Some(node) => node.spent_lately(payment).await == Ok(true),
+    async fn is_spent(&self, payment: &OfferedX402) -> bool {
+        match self.verdict_for(payment) {
+            Some(node) => node.is_recently_spent(payment).await == Ok(true),
             None => false,
         }
     }
 
-    async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let mut tries = Tries::beginning(Instant::now(), self.patience.again, self.patience.settle);
-        let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
+    async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        let mut tries = RetryPolicy::beginning(Instant::now(), self.timeout.again, self.timeout.settle);
+        let (mut waits, mut received) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
-            let (said, queued) = self.window.ask(tries.last, self.settle_once(payment)).await;
+            let (text, queued) = self.window.ask(tries.last, self.try_settle(payment)).await;
             tries.queued(queued);
-            let why = match said {
-                Said::Settled(transaction) => {
+            let cause = match text {
+                SettleResponse::Settled(transaction) => {
                     self.window.succeeded();
-                    return self.proven(payment, begun, transaction).await;
+                    return self.proven(payment, started, transaction).await;
                 }
-                Said::NotServed(why) if !heard => {
-                    tracing::error!(why, "the facilitator does not settle for this host");
+                SettleResponse::NotServed(cause) if !received => {
+                    tracing::error!(cause, "the facilitator does not settle for this host");
                     let message = "the facilitator does not settle for this host".to_owned();
                     let refused = SettleOutcome::Refused { reason: NOT_SERVED.to_owned(), message };
-                    return self.refused(payment, begun, &why, refused).await;
+                    return self.refused(payment, started, &cause, refused).await;
                 }
-                Said::Refused(reason) if !heard => {
-                    let told = Told::of(&reason);
-                    let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
-                    return self.refused(payment, begun, &reason, refused).await;
+                SettleResponse::Refused(reason) if !received => {
+                    let reported = RefusalText::of(&reason);
+                    let refused = SettleOutcome::Refused { reason: reported.code.to_owned(), message: reported.sentence.to_owned() };
+                    return self.refused(payment, started, &reason, refused).await;
                 }
-                Said::Unsent(why) => why,
-                Said::Doubtful(why) => {
-                    heard = true;
-                    why
+                SettleResponse::Unsent(cause) => cause,
+                SettleResponse::Doubtful(cause) => {
+                    received = true;
+                    cause
                 }
-                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) if heard => return self.doubt(payment, begun, why).await,
-                Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => {
+                SettleResponse::NotServed(cause) | SettleResponse::Refused(cause) | SettleResponse::Spent(cause) if received => {
+                    return self.mark_uncertain(payment, started, cause).await;
+                }
+                SettleResponse::NotServed(cause) | SettleResponse::Refused(cause) | SettleResponse::Spent(cause) => {
                     payment.note_spent_before();
-                    return self.doubt(payment, begun, why).await;
+                    return self.mark_uncertain(payment, started, cause).await;
                 }
             };
             if tries.fails_first() {
                 self.window.failed();
             }
             let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= tries.until) else {
-                return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
+                return if received { self.mark_uncertain(payment, started, cause).await } else { SettleOutcome::Unsent(cause) };
             };
             tokio::time::sleep_until(again).await;
         }
     }
 
-    async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let open = match self.judge_of(payment) {
-            Some(node) => node.judge(payment, begun.at).await,
+    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        let open = match self.verdict_for(payment) {
+            Some(node) => node.nonce_state(payment, started.at).await,
             None => SettleOutcome::Unknown(String::new()),
         };
         if !matches!(open, SettleOutcome::Unknown(_)) {
             return open;
         }
         // It has the same nonce, so the token moves money at most once.
-        match self.settle_once(payment).await {
-            Said::Settled(transaction) => self.proven(payment, begun, transaction).await,
-            Said::Refused(why) | Said::NotServed(why) | Said::Spent(why) | Said::Unsent(why) | Said::Doubtful(why) => {
-                self.doubt(payment, begun, why).await
-            }
+        match self.try_settle(payment).await {
+            SettleResponse::Settled(transaction) => self.proven(payment, started, transaction).await,
+            SettleResponse::Refused(reason)
+            | SettleResponse::NotServed(reason)
+            | SettleResponse::Spent(reason)
+            | SettleResponse::Unsent(reason)
+            | SettleResponse::Doubtful(reason) => self.mark_uncertain(payment, started, reason).await,
         }
     }
 
-    async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        match self.judge_of(payment) {
-            Some(node) => node.look_up(payment, begun).await,
+    async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        match self.verdict_for(payment) {
+            Some(node) => node.look_up(payment, started).await,
             None => SettleOutcome::Unknown("it was asked of a facilitator that is not in force, and there is no node".to_owned()),
         }
     }
 
-    async fn find_again(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        match self.judge_of(payment) {
-            Some(node) => node.judge_again(payment, begun.at, self.clock.now()).await,
-            None => self.look_up(payment, begun).await,
+    async fn find_again(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        match self.verdict_for(payment) {
+            Some(node) => node.judge_again(payment, started.at, self.clock.now()).await,
+            None => self.look_up(payment, started).await,
         }
     }
 

@@ -6,8 +6,8 @@ use tollhouse_store::{Row, StoreError};
 use super::{Check, PAGE};
 use crate::{
     credit::{
-        balance::{CREDITS, Holder},
-        line::{LINES, Line, Movement, MovementKind},
+        balance::{CREDITS, StoredCredit},
+        row::{CreditRow, LINES, Movement, MovementKind},
     },
     ledger::{
         account::Dollars,
@@ -37,14 +37,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn credit(&mut self, id: &CreditId, holder: &Holder) -> Result<(), StoreError> {
+    async fn credit(&mut self, id: &CreditId, holder: &StoredCredit) -> Result<(), StoreError> {
         let (mut range, mut moved, mut balance) = (LINES.under(id), 0, 0);
         while let Some(page) = LINES.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: (_, number), value: line, .. }) = self.sound(row) else { continue };
                 match line {
-                    Line::Balance(sum) => balance = sum,
-                    Line::Movement(movement) => {
+                    CreditRow::Balance(sum) => balance = sum,
+                    CreditRow::Movement(movement) => {
                         self.found.movements += 1;
                         moved += movement.change();
                         self.movement(id, number, &movement).await?;

@@ -2,7 +2,7 @@
 //! of its receipts.
 
 use tollhouse_base::id::ReceiptId;
-use tollhouse_store::{Ended, Row, StoreError};
+use tollhouse_store::{Row, StoreError, TerminatedText};
 
 use super::{Check, PAGE};
 use crate::{
@@ -10,9 +10,9 @@ use crate::{
         account::{Account, Dollars},
         posting::{Cause, POSTINGS},
     },
-    payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, Status},
+    payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutStatus},
     refund::REFUNDS_OWED,
-    sale::{UNPAID, Unpaid},
+    sale::{UNPAID, UnpaidSale},
 };
 
 impl Check<'_> {
@@ -49,7 +49,7 @@ impl Check<'_> {
     }
 
     /// Compares the unpaid earnings of a receipt with its posting.
-    async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: Unpaid) -> Result<(), StoreError> {
+    async fn earned(&mut self, receipt: &ReceiptId, account: &str, unpaid: UnpaidSale) -> Result<(), StoreError> {
         let Some(posting) = POSTINGS.get(self.store, &Cause::Sold(receipt.clone()).key()).await? else {
             if unpaid.at_ms >= self.opened.0 {
                 self.found.wrong(format!("receipt {receipt}"), "waits to be paid out and has no posting");
@@ -75,7 +75,7 @@ impl Check<'_> {
     }
 
     async fn packet(&mut self, packet: &Packet) -> Result<(), StoreError> {
-        let (mut range, mut sum, mut count) = (PAYOUT_RECEIPTS.under(&Ended(packet.id.clone())), 0, 0);
+        let (mut range, mut sum, mut count) = (PAYOUT_RECEIPTS.under(&TerminatedText(packet.id.clone())), 0, 0);
         while let Some(page) = PAYOUT_RECEIPTS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(row) = self.sound(row) else { continue };
@@ -84,11 +84,11 @@ impl Check<'_> {
         }
         let what = || format!("packet {}", packet.id);
         let amount = packet.amount.into();
-        let withheld = if packet.status == Status::Collecting { 0 } else { packet.withheld.into() };
+        let withheld = if packet.status == PayoutStatus::Collecting { 0 } else { packet.withheld.into() };
         self.found.agrees(what(), ("its amount is", amount), ("its receipts come to", sum - withheld));
         self.found.agrees(what(), ("its count is", packet.receipt_count.into()), ("its receipts are", count));
-        let left = if packet.status == Status::Paid { 0 } else { amount };
-        self.found.agrees(what(), ("is to pay", left), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));
+        let remaining = if packet.status == PayoutStatus::Paid { 0 } else { amount };
+        self.found.agrees(what(), ("is to pay", remaining), ("its account has", self.posted(Dollars::Packet(packet.id.clone()))));
         Ok(())
     }
 }

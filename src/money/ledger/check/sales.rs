@@ -7,48 +7,48 @@ use tollhouse_tool::MicroUsd;
 
 use super::{Check, PAGE};
 use crate::{
-    credit::line::{LINES, Line},
+    credit::row::{CreditRow, LINES},
     ledger::{
         account::{Account, Dollars, Tokens},
         posting::{Cause, POSTINGS, Posting},
     },
     payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
-    receipt::{Kind, RECEIPTS, Stored},
-    refund::{REFUNDS, Refunded},
+    receipt::{PaymentKind, RECEIPTS, StoredReceipt},
+    refund::{REFUNDS, RefundedTotal},
 };
 
 /// The fields of a receipt that concern money.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Paid {
-    kind: Kind,
+struct ReceiptAmounts {
+    kind: PaymentKind,
     price_usd: MicroUsd,
     amount: Option<String>,
     issued_at: Timestamp,
 }
 
-impl Paid {
-    fn of(receipt: &Stored) -> Option<Self> {
+impl ReceiptAmounts {
+    fn of(receipt: &StoredReceipt) -> Option<Self> {
         serde_json::from_slice(&receipt.json).ok()
     }
 }
 
 /// The parts of a posting that a receipt also contains.
-struct Posted {
-    kind: Kind,
+struct PostedAmounts {
+    kind: PaymentKind,
     price: i128,
     units: Option<i128>,
 }
 
-impl Posted {
+impl PostedAmounts {
     fn of(posting: &Posting) -> Self {
-        let (mut price, mut units, mut kind) = (0, None, Kind::Credit);
+        let (mut price, mut units, mut kind) = (0, None, PaymentKind::Credit);
         for (account, by) in posting.changes() {
             match account {
                 Account::Dollars(Dollars::Credit(_)) => price -= by,
                 Account::Dollars(Dollars::Exchange(_)) => {
                     price -= by;
-                    kind = Kind::X402;
+                    kind = PaymentKind::X402;
                 }
                 Account::Tokens(Tokens::Treasury, _) => units = Some(by),
                 Account::Dollars(_) | Account::Tokens(Tokens::Payers, _) => {}
@@ -73,7 +73,7 @@ impl Check<'_> {
             },
             Cause::Minted(credit, number) | Cause::Judged(credit, number) => {
                 let account = Account::Dollars(Dollars::Credit(credit.clone()));
-                match LINES.get(self.store, &(credit.clone(), *number)).await?.and_then(Line::movement) {
+                match LINES.get(self.store, &(credit.clone(), *number)).await?.and_then(CreditRow::movement) {
                     Some(movement) => Ok(Some((movement.change(), posting.changes().get(&account).copied().unwrap_or(0)))),
                     None => Err("a movement"),
                 }
@@ -82,7 +82,7 @@ impl Check<'_> {
                 let refunded = REFUNDS.get(self.store, receipt).await?.unwrap_or_default();
                 match refunded.refunds.iter().find(|refund| refund.number == *number) {
                     Some(refund) => {
-                        let (amount, posted) = (refund.amount.0.into(), -Posted::of(posting).price);
+                        let (amount, posted) = (refund.amount.0.into(), -PostedAmounts::of(posting).price);
                         self.found.agrees(format!("posting {key}"), ("its refund tells of", amount), ("it moves", posted));
                         Ok(None)
                     }
@@ -107,10 +107,10 @@ impl Check<'_> {
     }
 
     /// Compares a receipt with its posting.
-    fn sale(&mut self, id: &ReceiptId, receipt: &Stored, posting: &Posting) {
+    fn sale(&mut self, id: &ReceiptId, receipt: &StoredReceipt, posting: &Posting) {
         let what = format!("receipt {id}");
-        let Some(paid) = Paid::of(receipt) else { return self.found.wrong(what, "does not read") };
-        let posted = Posted::of(posting);
+        let Some(paid) = ReceiptAmounts::of(receipt) else { return self.found.wrong(what, "does not read") };
+        let posted = PostedAmounts::of(posting);
         if paid.kind != posted.kind {
             return self.found.wrong(what, "was paid in another way than its posting tells");
         }
@@ -133,14 +133,14 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn refunded(&mut self, id: &ReceiptId, refunded: &Refunded) -> Result<(), StoreError> {
+    async fn refunded(&mut self, id: &ReceiptId, refunded: &RefundedTotal) -> Result<(), StoreError> {
         for refund in &refunded.refunds {
             self.found.refunds += 1;
             if POSTINGS.get(self.store, &Cause::Refunded(id.clone(), refund.number).key()).await?.is_none() {
                 self.found.wrong(format!("refund {} of receipt {id}", refund.number), "has no posting");
             }
         }
-        let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| Paid::of(&stored)).map_or(0, |paid| paid.price_usd.0);
+        let price = RECEIPTS.get(self.store, id).await?.and_then(|stored| ReceiptAmounts::of(&stored)).map_or(0, |paid| paid.price_usd.0);
         let sum = refunded.sum().0;
         if sum > price {
             self.found.wrong(format!("receipt {id}"), format!("paid {price}, and {sum} was given back"));
@@ -155,7 +155,7 @@ impl Check<'_> {
             for row in page {
                 let Some(Row { key: id, value: receipt, .. }) = self.sound(row) else { continue };
                 // Receipts of free calls were once stored here too.
-                let Some(paid) = Paid::of(&receipt).filter(|paid| paid.kind != Kind::Free) else { continue };
+                let Some(paid) = ReceiptAmounts::of(&receipt).filter(|paid| paid.kind != PaymentKind::Free) else { continue };
                 self.found.receipts += 1;
                 let posting = Cause::Sold(id.clone()).key();
                 if paid.issued_at >= self.opened && !paid.price_usd.is_zero() && POSTINGS.get(self.store, &posting).await?.is_none() {

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 use tollhouse_base::id::ReceiptId;
-use tollhouse_store::{Batch, Durability, Limit, around::Reading as Counting, memory::MemoryStore};
+use tollhouse_store::{Batch, Durability, SumLimit, memory::MemoryStore, test_wrappers::CountingStore as Counting};
 use tollhouse_tool::{MicroUsd, Owner};
 
 use super::*;
 use crate::{
     credit::{
-        balance::Holder,
-        line::{Movement, MovementKind},
+        balance::StoredCredit,
+        row::{Movement, MovementKind},
     },
     ledger::{Cause, Posting, Token, Tokens},
-    sale::Unpaid,
+    sale::UnpaidSale,
 };
 
 const AT: Timestamp = Timestamp(1_800_000_000_000);
@@ -35,8 +35,8 @@ async fn minted(store: &MemoryStore, micros: u64) -> CreditId {
     let holder = json!({ "id": id, "label": "", "createdAt": AT, "secretSha256": "ab" });
     let movement = Movement { at: AT, kind: MovementKind::Mint, amount, receipt_id: None, slug: None };
     let posting = Posting::new(Cause::Minted(id.clone(), 0), AT).dollars(Dollars::Issued, Dollars::Credit(id.clone()), amount);
-    let held = CREDITS.put(&id, &serde_json::from_value::<Holder>(holder).unwrap());
-    commit(store, [held, LINES.put(&(id.clone(), 0), &Line::Movement(movement)), posting.stored()]).await;
+    let held = CREDITS.put(&id, &serde_json::from_value::<StoredCredit>(holder).unwrap());
+    commit(store, [held, LINES.put(&(id.clone(), 0), &CreditRow::Movement(movement)), posting.stored()]).await;
     id
 }
 
@@ -49,7 +49,7 @@ async fn sold(store: &MemoryStore, builder: &BuilderId, net: u64) {
 }
 
 fn waits(builder: &BuilderId, receipt: &ReceiptId, net: u64) -> Batch {
-    Unpaid { net, at_ms: AT.0 }.stored(&Owner::Builder(builder.clone()), receipt)
+    UnpaidSale { net, at_ms: AT.0 }.stored(&Owner::Builder(builder.clone()), receipt)
 }
 
 fn builders() -> [BuilderId; 2] {
@@ -60,7 +60,7 @@ fn builders() -> [BuilderId; 2] {
 
 /// Returns the units that do not sum to zero, the accounts that do not agree, and whether everything agrees.
 async fn wrong(store: &MemoryStore) -> (Vec<String>, Vec<String>, bool) {
-    let Reading { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
+    let LedgerPage { units, accounts, agrees, .. } = read(store, 100, None).await.unwrap();
     assert_eq!(units.iter().map(|line| line.unit.as_str()).collect::<Vec<_>>(), [DOLLARS, TOKEN]);
     let units = units.into_iter().filter(|line| line.sum != "0").map(|line| format!("{}: {}", line.unit, line.sum));
     let accounts = accounts.into_iter().filter(|line| line.agrees == Some(false)).map(|line| line.account);
@@ -68,7 +68,7 @@ async fn wrong(store: &MemoryStore) -> (Vec<String>, Vec<String>, bool) {
 }
 
 #[tokio::test]
-async fn however_long_its_pages_are_each_account_is_told_once() {
+async fn however_long_its_pages_are_each_account_is_reported_once() {
     let store = MemoryStore::new();
     let [one, two] = builders();
     let mut credits = [minted(&store, 5).await, minted(&store, 6).await];
@@ -76,53 +76,53 @@ async fn however_long_its_pages_are_each_account_is_told_once() {
     sold(&store, &one, 7).await;
     sold(&store, &two, 8).await;
     let others = ["credits".to_owned(), format!("exchange/{TOKEN}"), "issued".to_owned(), format!("payers/{TOKEN}")];
-    let wanted = [format!("builder/{one}"), format!("builder/{two}")].into_iter().chain(others);
-    let wanted = wanted.chain([format!("treasury/{TOKEN}")]).chain(credits.map(|id| format!("credit/{id}")));
-    let wanted: Vec<_> = wanted.collect();
-    for limit in 1..=wanted.len() + 1 {
-        let (mut told, mut cursor) = (vec![], None::<String>);
+    let requested = [format!("builder/{one}"), format!("builder/{two}")].into_iter().chain(others);
+    let requested = requested.chain([format!("treasury/{TOKEN}")]).chain(credits.map(|id| format!("credit/{id}")));
+    let requested: Vec<_> = requested.collect();
+    for limit in 1..=requested.len() + 1 {
+        let (mut reported, mut cursor) = (vec![], None::<String>);
         loop {
             let page = read(&store, limit, cursor.as_deref()).await.unwrap();
-            told.extend(page.accounts.into_iter().map(|line| line.account));
-            assert!(told.len() <= wanted.len(), "{limit}: {told:?}");
+            reported.extend(page.accounts.into_iter().map(|line| line.account));
+            assert!(reported.len() <= requested.len(), "{limit}: {reported:?}");
             cursor = page.next_cursor;
             if cursor.is_none() {
                 break;
             }
         }
-        assert_eq!(told, wanted, "{limit}");
+        assert_eq!(reported, requested, "{limit}");
     }
 }
 
 #[tokio::test]
-async fn of_more_accounts_than_a_reading_adds_up_those_that_it_tells_of_are_read() {
+async fn of_more_accounts_than_a_reading_adds_up_those_that_it_reports_are_read() {
     let store = Counting::of(MemoryStore::new());
     for n in 0..200 {
         let mut batch = Batch::new();
-        batch.add(&ACCOUNTS, &format!("packet/{n:04}"), 7, Limit::Floor(i128::MIN));
+        batch.add(&ACCOUNTS, &format!("packet/{n:04}"), 7, SumLimit::Floor(i128::MIN));
         batch.commit(&*store, Durability::Buffered).await.unwrap();
     }
     store.rows();
-    let (mut told, mut cursor) = (vec![], None::<String>);
+    let (mut reported, mut cursor) = (vec![], None::<String>);
     loop {
         let page = read_most(&*store, 40, cursor.as_deref(), 30).await.unwrap();
         // One more than are summed, those of the page, the opening time, and the searches for credits and unresolved settlements.
         assert!(store.rows() <= 31 + 40 + 3);
         assert!(page.units.is_empty() && page.agrees, "what was not looked at is not told");
-        told.extend(page.accounts.into_iter().map(|line| line.account));
+        reported.extend(page.accounts.into_iter().map(|line| line.account));
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
     }
-    assert_eq!(told, (0..200).map(|n| format!("packet/{n:04}")).collect::<Vec<_>>());
+    assert_eq!(reported, (0..200).map(|n| format!("packet/{n:04}")).collect::<Vec<_>>());
     let page = read_most(&*store, 40, None, 200).await.unwrap();
     assert_eq!(page.units.iter().map(|line| line.sum.as_str()).collect::<Vec<_>>(), ["1400"]);
     assert!(!page.agrees);
 }
 
 #[tokio::test]
-async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows_is_told() {
+async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows_is_reported() {
     let store = MemoryStore::new();
     let [builder, _] = builders();
     minted(&store, 5).await;
@@ -131,7 +131,7 @@ async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows
 
     let treasury = async |by| {
         let mut batch = Batch::new();
-        batch.add(&ACCOUNTS, &format!("treasury/{TOKEN}"), by, Limit::Floor(i128::MIN));
+        batch.add(&ACCOUNTS, &format!("treasury/{TOKEN}"), by, SumLimit::Floor(i128::MIN));
         commit(&store, [batch]).await;
     };
     treasury(3).await;
@@ -144,16 +144,16 @@ async fn a_unit_that_does_not_come_to_nothing_or_an_account_that_is_not_its_rows
 }
 
 #[tokio::test]
-async fn as_many_rows_as_may_be_looked_at_are_added_up_and_an_account_with_more_is_told_without() {
+async fn an_account_with_too_many_rows_is_reported_without_a_balance() {
     let store = MemoryStore::new();
     let [one, two] = builders();
     for (builder, net) in [(&one, 7), (&one, 8), (&two, 9)] {
         sold(&store, builder, net).await;
     }
     let credit = minted(&store, 5).await;
-    let told = async |account: &[Option<(&BuilderId, i128)>]| {
+    let describe = async |account: &[Option<(&BuilderId, i128)>]| {
         // A credit's balance is a row too.
-        let mut reader = Reader { store: &store, left: 2, lines: vec![] };
+        let mut reader = LedgerReader { store: &store, remaining: 2, lines: vec![] };
         for account in account {
             match account {
                 Some((builder, balance)) => reader.account(format!("builder/{builder}"), *balance).await.unwrap(),
@@ -164,8 +164,8 @@ async fn as_many_rows_as_may_be_looked_at_are_added_up_and_an_account_with_more_
         lines.map(|line| (line.balance, line.rows)).collect::<Vec<_>>()
     };
     let (first, second) = (Some((&one, 15)), Some((&two, 9)));
-    let line = |balance: &str, looked_at: bool| (balance.to_owned(), looked_at.then(|| balance.to_owned()));
-    assert_eq!(told(&[first, second, None]).await, [line("15", true), line("9", false), line("5", false)]);
-    assert_eq!(told(&[None, second]).await, [line("5", true), line("9", false)]);
-    assert_eq!(told(&[second, first]).await, [line("9", true), line("15", false)]);
+    let line = |balance: &str, checked_at: bool| (balance.to_owned(), checked_at.then(|| balance.to_owned()));
+    assert_eq!(describe(&[first, second, None]).await, [line("15", true), line("9", false), line("5", false)]);
+    assert_eq!(describe(&[None, second]).await, [line("5", true), line("9", false)]);
+    assert_eq!(describe(&[second, first]).await, [line("9", true), line("15", false)]);
 }

@@ -1,14 +1,14 @@
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
-use tollhouse_store::{KeyRange, Space, Value as _, Write, around::Meanwhile, memory::MemoryStore};
+use tollhouse_store::{KeyRange, Space, Value as _, Write, memory::MemoryStore, test_wrappers::InterleavingStore};
 use tollhouse_tool::MicroUsd;
 
 use super::*;
-use crate::receipt::{Draft, Kind, Payment, Record, Signer};
+use crate::receipt::{PaymentKind, ReceiptDraft, ReceiptPayment, ReceiptSigner, UnsignedReceipt};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;
 
-struct Bench {
+struct Fixture {
     memory: Arc<MemoryStore>,
     store: Arc<dyn Store>,
     clock: Clock,
@@ -16,7 +16,7 @@ struct Bench {
     free: Arc<FreeReceipts>,
 }
 
-impl Bench {
+impl Fixture {
     async fn keeping(count: u64) -> Self {
         let (memory, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(NOW));
         let store: Arc<dyn Store> = Arc::clone(&memory) as _;
@@ -33,7 +33,7 @@ impl Bench {
     /// Stores a batch of `count` receipts of calls that began at `at`.
     async fn add(&self, at: Timestamp, count: usize) -> Vec<ReceiptId> {
         let ids: Vec<_> = (0..count).map(|_| ReceiptId::of_time(at)).collect();
-        let records: Vec<_> = ids.iter().map(|id| Record::free(draft(id)).to_bytes()).collect();
+        let records: Vec<_> = ids.iter().map(|id| UnsignedReceipt::free(draft(id)).to_bytes()).collect();
         let receipts = ids.iter().zip(records.iter().map(Vec::as_slice));
         FreeReceipts::stored(receipts).commit(&*self.store, Durability::Buffered).await.unwrap();
         ids
@@ -41,8 +41,8 @@ impl Bench {
 
     async fn has(&self, id: &ReceiptId) -> bool {
         let Some(stored) = self.free.get(id).await.unwrap() else { return false };
-        let record: Record = serde_json::from_slice(&stored).unwrap();
-        assert_eq!((&record.draft.receipt_id, record.kind), (id, Kind::Free));
+        let record: UnsignedReceipt = serde_json::from_slice(&stored).unwrap();
+        assert_eq!((&record.draft.receipt_id, record.kind), (id, PaymentKind::Free));
         true
     }
 
@@ -59,15 +59,15 @@ impl Bench {
     }
 
     /// Counts the stored receipts by a scan.
-    async fn counted(&self) -> Size {
+    async fn counted(&self) -> SpaceSize {
         let packs = self.all(Space::FreeReceipts).await;
         let bytes = packs.iter().map(|(key, pack)| (key.len() + pack.len()) as u64).sum();
-        Size { entries: packs.iter().map(|(_, pack)| Pack::of_bytes(pack).unwrap().items().count() as u64).sum(), bytes }
+        SpaceSize { entries: packs.iter().map(|(_, pack)| Pack::of_bytes(pack).unwrap().items().count() as u64).sum(), bytes }
     }
 }
 
-fn draft(id: &ReceiptId) -> Draft {
-    Draft {
+fn draft(id: &ReceiptId) -> ReceiptDraft {
+    ReceiptDraft {
         receipt_id: id.clone(),
         slug: "a-tool".parse().unwrap(),
         endpoint_id: EndpointId::generate(),
@@ -87,137 +87,137 @@ fn draft(id: &ReceiptId) -> Draft {
 
 #[tokio::test]
 async fn a_receipt_is_found_by_its_id_whatever_batch_it_came_in() {
-    let bench = Bench::keeping(10_000).await;
+    let fixture = Fixture::keeping(10_000).await;
     let mut ids = vec![];
     for batch in 0..20 {
         // Calls of one batch began at different times, and those of one time are in several batches.
         for back in [0, 3, 12, 5_000] {
-            ids.extend(bench.add(Timestamp(NOW.0 + batch * 7 - back), 9).await);
+            ids.extend(fixture.add(Timestamp(NOW.0 + batch * 7 - back), 9).await);
         }
     }
-    assert_eq!(bench.how_many(&ids).await, 720);
-    assert!(!bench.has(&ReceiptId::of_time(NOW)).await);
-    assert_eq!((bench.free.size().await, bench.free.size().await.entries), (bench.counted().await, 720));
-    let bench = bench.restarted().await;
-    assert_eq!(bench.free.size().await, bench.counted().await);
-    assert!(bench.all(Space::FreeReceipts).await.len() < 300, "they share keys");
+    assert_eq!(fixture.how_many(&ids).await, 720);
+    assert!(!fixture.has(&ReceiptId::of_time(NOW)).await);
+    assert_eq!((fixture.free.size().await, fixture.free.size().await.entries), (fixture.counted().await, 720));
+    let fixture = fixture.restarted().await;
+    assert_eq!(fixture.free.size().await, fixture.counted().await);
+    assert!(fixture.all(Space::FreeReceipts).await.len() < 300, "they share keys");
 }
 
 #[tokio::test]
 async fn the_oldest_go_when_there_are_too_many() {
-    let bench = Bench::keeping(100).await;
+    let fixture = Fixture::keeping(100).await;
     let mut ids = vec![];
     for n in 0..40 {
-        ids.extend(bench.add(NOW.plus_millis(n * 1_000), 10).await);
+        ids.extend(fixture.add(NOW.plus_millis(n * 1_000), 10).await);
     }
-    bench.free.turn().await.unwrap();
-    let left = bench.free.size().await.entries;
-    assert!((100..110).contains(&left), "{left}");
-    assert_eq!(bench.how_many(&ids[300..]).await, 100, "the newest are there");
-    assert_eq!(bench.how_many(&ids[..290]).await, 0);
-    assert_eq!(bench.free.size().await, bench.counted().await);
+    fixture.free.turn().await.unwrap();
+    let remaining = fixture.free.size().await.entries;
+    assert!((100..110).contains(&remaining), "{remaining}");
+    assert_eq!(fixture.how_many(&ids[300..]).await, 100, "the newest are there");
+    assert_eq!(fixture.how_many(&ids[..290]).await, 0);
+    assert_eq!(fixture.free.size().await, fixture.counted().await);
     // The count survives a restart.
-    let bench = bench.restarted().await;
-    bench.add(NOW.plus_millis(100_000), 50).await;
-    bench.free.turn().await.unwrap();
-    assert_eq!(bench.free.size().await, bench.counted().await);
-    assert!((100..110).contains(&bench.free.size().await.entries));
+    let fixture = fixture.restarted().await;
+    fixture.add(NOW.plus_millis(100_000), 50).await;
+    fixture.free.turn().await.unwrap();
+    assert_eq!(fixture.free.size().await, fixture.counted().await);
+    assert!((100..110).contains(&fixture.free.size().await.entries));
 }
 
 #[tokio::test]
 async fn those_that_are_too_old_go_however_few_there_are() {
-    let bench = Bench::keeping(100).await;
-    let old = bench.add(NOW, 5).await;
-    let young = bench.add(NOW.plus_millis(DAY), 5).await;
-    bench.clock.set(NOW.plus_millis(7 * DAY));
-    bench.free.turn().await.unwrap();
-    assert_eq!(bench.how_many(&old).await, 5, "to the very day");
-    bench.clock.set(NOW.plus_millis(7 * DAY + 20));
-    bench.free.turn().await.unwrap();
-    assert_eq!((bench.how_many(&old).await, bench.how_many(&young).await), (0, 5));
-    assert_eq!(bench.free.size().await, bench.counted().await);
+    let fixture = Fixture::keeping(100).await;
+    let old = fixture.add(NOW, 5).await;
+    let young = fixture.add(NOW.plus_millis(DAY), 5).await;
+    fixture.clock.set(NOW.plus_millis(7 * DAY));
+    fixture.free.turn().await.unwrap();
+    assert_eq!(fixture.how_many(&old).await, 5, "to the very day");
+    fixture.clock.set(NOW.plus_millis(7 * DAY + 20));
+    fixture.free.turn().await.unwrap();
+    assert_eq!((fixture.how_many(&old).await, fixture.how_many(&young).await), (0, 5));
+    assert_eq!(fixture.free.size().await, fixture.counted().await);
 }
 
 #[tokio::test]
 async fn a_pack_goes_whole_where_that_leaves_enough_and_else_stays() {
-    let bench = Bench::keeping(100).await;
-    let first = bench.add(NOW, 10).await;
-    bench.add(NOW.plus_millis(1_000), 100).await;
-    bench.free.turn().await.unwrap();
-    assert_eq!((bench.how_many(&first).await, bench.free.size().await.entries), (0, 100));
+    let fixture = Fixture::keeping(100).await;
+    let first = fixture.add(NOW, 10).await;
+    fixture.add(NOW.plus_millis(1_000), 100).await;
+    fixture.free.turn().await.unwrap();
+    assert_eq!((fixture.how_many(&first).await, fixture.free.size().await.entries), (0, 100));
     // One too many. The oldest pack, from the last moment that is kept, has more than that.
-    bench.add(NOW.plus_millis(DAY), 1).await;
-    bench.clock.set(NOW.plus_millis(1_000 + 7 * DAY));
-    bench.free.turn().await.unwrap();
-    assert_eq!(bench.free.size().await.entries, 101);
+    fixture.add(NOW.plus_millis(DAY), 1).await;
+    fixture.clock.set(NOW.plus_millis(1_000 + 7 * DAY));
+    fixture.free.turn().await.unwrap();
+    assert_eq!(fixture.free.size().await.entries, 101);
 }
 
 #[test]
 fn how_far_a_later_version_has_sorted_is_not_guessed() {
-    assert_eq!(SortedTo::read(SortedTo::FORMAT, &[EVERYWHERE]), Some(SortedTo::Everywhere));
-    assert_eq!(SortedTo::read(SortedTo::FORMAT + 1, &[EVERYWHERE]), None);
+    assert_eq!(SortProgress::read(SortProgress::FORMAT, &[EVERYWHERE]), Some(SortProgress::Everywhere));
+    assert_eq!(SortProgress::read(SortProgress::FORMAT + 1, &[EVERYWHERE]), None);
 }
 
 #[tokio::test]
 async fn hosts_of_one_store_count_together_and_remove_each_receipt_once() {
-    let bench = Bench::keeping(10).await;
-    bench.free.turn().await.unwrap();
-    let open = async |store: Arc<dyn Store>| FreeReceipts::open(store, bench.clock.clone(), bench.settings).await.unwrap();
-    let other = open(Arc::clone(&bench.store)).await;
+    let fixture = Fixture::keeping(10).await;
+    fixture.free.turn().await.unwrap();
+    let open = async |store: Arc<dyn Store>| FreeReceipts::open(store, fixture.clock.clone(), fixture.settings).await.unwrap();
+    let other = open(Arc::clone(&fixture.store)).await;
     for n in 0..5 {
-        bench.add(NOW.plus_millis(n * 1_000), 10).await;
+        fixture.add(NOW.plus_millis(n * 1_000), 10).await;
     }
-    assert_eq!((bench.free.size().await, other.size().await.entries), (other.size().await, 50));
+    assert_eq!((fixture.free.size().await, other.size().await.entries), (other.size().await, 50));
     // Both have read the excess when one of them deletes it.
-    let late = open(Meanwhile::before_commit(1, Arc::clone(&bench.memory), async move { other.turn().await.unwrap() })).await;
+    let late = open(InterleavingStore::before_commit(1, Arc::clone(&fixture.memory), async move { other.turn().await.unwrap() })).await;
     late.turn().await.unwrap();
-    assert_eq!((late.size().await, late.size().await.entries), (bench.counted().await, 10));
+    assert_eq!((late.size().await, late.size().await.entries), (fixture.counted().await, 10));
 }
 
 #[tokio::test]
 async fn what_an_older_version_counted_is_gone_on_from() {
-    let bench = Bench::keeping(100).await;
-    let tally = |receipts, bytes| Tally { receipts, bytes };
-    let (mut older, store) = (Batch::new(), &*bench.store);
+    let fixture = Fixture::keeping(100).await;
+    let tally = |receipts, bytes| ReceiptTally { receipts, bytes };
+    let (mut older, store) = (Batch::new(), &*fixture.store);
     older.put(&ADDED, &(), &tally(50, 5_000)).put(&SORTED, &(), &tally(7, 700)).put(&REMOVED, &(), &tally(17, 1_700));
     older.commit(store, Durability::Buffered).await.unwrap();
-    let bench = bench.restarted().await;
-    assert_eq!(bench.free.size().await, Size { entries: 40, bytes: 4_000 });
-    assert_eq!(bench.restarted().await.free.size().await.entries, 40, "once");
+    let fixture = fixture.restarted().await;
+    assert_eq!(fixture.free.size().await, SpaceSize { entries: 40, bytes: 4_000 });
+    assert_eq!(fixture.restarted().await.free.size().await.entries, 40, "once");
 }
 
 /// A running host's older version stored receipts of free and paid calls in one space.
 #[tokio::test]
 async fn free_receipts_of_an_older_version_are_sorted_out_of_the_paid_ones() {
-    let bench = Bench::keeping(600).await;
+    let fixture = Fixture::keeping(600).await;
     let folder = tempfile::tempdir().unwrap();
-    let signer = Signer::open(folder.path()).unwrap();
+    let signer = ReceiptSigner::open(folder.path()).unwrap();
     let (mut free, mut paid, mut writes) = (vec![], vec![], vec![]);
     for n in 0..900_u64 {
         let id = ReceiptId::of_time(Timestamp(NOW.0 - 8 * DAY + n * (8 * DAY / 900)));
         let bytes = if n.is_multiple_of(3) {
             paid.push(id.clone());
-            serde_json::to_vec(&signer.receipt(draft(&id), Payment::Credit { credit: "crd_1".to_owned() })).unwrap()
+            serde_json::to_vec(&signer.receipt(draft(&id), ReceiptPayment::Credit { credit: "crd_1".to_owned() })).unwrap()
         } else {
             free.push(id.clone());
-            Record::free(draft(&id)).to_bytes()
+            UnsignedReceipt::free(draft(&id)).to_bytes()
         };
         writes.push(Write::put(Space::Receipts, id.as_str(), bytes));
     }
-    bench.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
+    fixture.store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
     // Interrupted after some pages, and started again.
-    _ = tokio::time::timeout(Duration::from_millis(15), bench.free.turn()).await;
-    let bench = bench.restarted().await;
-    bench.free.turn().await.unwrap();
-    assert_eq!(bench.how_many(&free[76..]).await, 524, "those of the last seven days");
-    assert_eq!(bench.how_many(&free[..74]).await, 0);
-    assert_eq!(bench.all(Space::Receipts).await.len(), paid.len());
-    assert_eq!(bench.free.size().await, bench.counted().await);
+    _ = tokio::time::timeout(Duration::from_millis(15), fixture.free.turn()).await;
+    let fixture = fixture.restarted().await;
+    fixture.free.turn().await.unwrap();
+    assert_eq!(fixture.how_many(&free[76..]).await, 524, "those of the last seven days");
+    assert_eq!(fixture.how_many(&free[..74]).await, 0);
+    assert_eq!(fixture.all(Space::Receipts).await.len(), paid.len());
+    assert_eq!(fixture.free.size().await, fixture.counted().await);
     // Sorted tables are not searched again.
     let free = draft(&ReceiptId::generate());
-    let late = Write::put(Space::Receipts, free.receipt_id.as_str(), Record::free(free.clone()).to_bytes());
-    bench.store.apply(Batch::of(vec![], vec![late]), Durability::Buffered).await.unwrap();
-    let bench = bench.restarted().await;
-    bench.free.turn().await.unwrap();
-    assert_eq!(bench.all(Space::Receipts).await.len(), paid.len() + 1);
+    let late = Write::put(Space::Receipts, free.receipt_id.as_str(), UnsignedReceipt::free(free.clone()).to_bytes());
+    fixture.store.apply(Batch::of(vec![], vec![late]), Durability::Buffered).await.unwrap();
+    let fixture = fixture.restarted().await;
+    fixture.free.turn().await.unwrap();
+    assert_eq!(fixture.all(Space::Receipts).await.len(), paid.len() + 1);
 }

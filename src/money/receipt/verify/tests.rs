@@ -7,23 +7,23 @@ use tollhouse_store::StoreError;
 
 use super::*;
 use crate::receipt::{
-    Payment, Signer, Transfer,
+    ReceiptPayment, ReceiptSigner, SettledTransfer,
     samples::{draft, transfer},
 };
 
-fn signer() -> (TempDir, Signer) {
+fn signer() -> (TempDir, ReceiptSigner) {
     let folder = tempfile::tempdir().unwrap();
-    let signer = Signer::open(folder.path()).unwrap();
+    let signer = ReceiptSigner::open(folder.path()).unwrap();
     (folder, signer)
 }
 
-fn paid(signer: &Signer) -> Value {
-    serde_json::to_value(signer.receipt(draft(), Payment::X402(transfer()))).unwrap()
+fn paid(signer: &ReceiptSigner) -> Value {
+    serde_json::to_value(signer.receipt(draft(), ReceiptPayment::X402(transfer()))).unwrap()
 }
 
 /// All means of payment.
-fn payments() -> [Payment; 3] {
-    [Payment::Free, Payment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, Payment::X402(transfer())]
+fn payments() -> [ReceiptPayment; 3] {
+    [ReceiptPayment::Free, ReceiptPayment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, ReceiptPayment::X402(transfer())]
 }
 
 #[test]
@@ -34,36 +34,36 @@ fn receipts_hold_after_storage_and_transport() {
         let shown = signer.present(&serde_json::to_vec(&signed).unwrap()).unwrap();
         let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
         let verified = verify(&sent, &signer.jwks()).unwrap();
-        assert_eq!(verified, Verified { record: signed.record.clone(), kid: signer.kid().to_owned() });
-        assert_eq!(serde_json::from_value::<crate::receipt::Signed>(sent).unwrap(), signed);
+        assert_eq!(verified, VerifiedReceipt { record: signed.record.clone(), kid: signer.kid().to_owned() });
+        assert_eq!(serde_json::from_value::<crate::receipt::Receipt>(sent).unwrap(), signed);
         assert!(verified.to_string().contains("0.00123 USD"), "{verified}");
     }
 }
 
 #[test]
-fn verified_receipt_is_told_in_a_sentence() {
+fn verified_receipt_is_reported_in_a_sentence() {
     let (_folder, signer) = signer();
-    let told = |payment| {
+    let describe = |payment| {
         let sent = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
         verify(&sent, &signer.jwks()).unwrap().to_string()
     };
-    let real = Transfer { simulated: false, ..transfer() };
+    let real = SettledTransfer { simulated: false, ..transfer() };
     let [free, credit, _] = payments();
     for (payment, how) in [
         (free, " USD (free), issued ".to_owned()),
         (credit, " USD by developer credit, issued ".to_owned()),
-        (Payment::X402(real), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
-        (Payment::X402(transfer()), format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
+        (ReceiptPayment::X402(real), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
+        (ReceiptPayment::X402(transfer()), format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
     ] {
-        let told = told(payment);
-        assert!(told.contains(&how) && told.ends_with(signer.kid()), "{told}");
+        let describe = describe(payment);
+        assert!(describe.contains(&how) && describe.ends_with(signer.kid()), "{describe}");
     }
 }
 
 #[test]
 fn unsigned_record_is_signed_alike_every_time_it_is_presented() {
     let (_folder, signer) = signer();
-    let record = Record::free(draft());
+    let record = UnsignedReceipt::free(draft());
     let first = signer.present(&record.to_bytes()).unwrap();
     assert_eq!(first, signer.present(&record.to_bytes()).unwrap());
     assert_eq!(first, serde_json::to_value(signer.sign(record)).unwrap());
@@ -91,12 +91,12 @@ fn record_shows_no_payer_in_full() {
 fn what_was_altered_is_named_in_the_refusal() {
     let (_folder, signer) = signer();
     let mut receipt = paid(&signer);
-    let told = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
+    let describe = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
     let mut numbered = receipt.clone();
     numbered["signature"] = json!(7);
-    assert!(told(&numbered).contains("receipt's signature"), "{}", told(&numbered));
+    assert!(describe(&numbered).contains("receipt's signature"), "{}", describe(&numbered));
     (receipt["slug"], receipt["network"]) = (json!("other-tool"), json!("eip155:8453"));
-    let altered = told(&receipt);
+    let altered = describe(&receipt);
     assert!(altered.ends_with("`network`, `slug`"), "{altered}");
 }
 
@@ -149,8 +149,8 @@ fn any_altered_character_of_a_signature_is_refused() {
 fn another_key_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
     let receipt = paid(&signer);
-    assert_eq!(verify(&receipt, &other.jwks()), Err(VerifyError::UnknownKey(Part::Record, signer.kid().to_owned())));
-    assert_eq!(verify(&receipt, &json!({"keys": []})), Err(VerifyError::UnknownKey(Part::Record, signer.kid().to_owned())));
+    assert_eq!(verify(&receipt, &other.jwks()), Err(VerifyError::UnknownKey(SignaturePart::Record, signer.kid().to_owned())));
+    assert_eq!(verify(&receipt, &json!({"keys": []})), Err(VerifyError::UnknownKey(SignaturePart::Record, signer.kid().to_owned())));
     assert_eq!(verify(&receipt, &json!([])), Err(VerifyError::NotAKeySet));
 }
 
@@ -160,7 +160,7 @@ fn key_under_the_name_of_another_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
     let mut jwks = other.jwks();
     jwks["keys"][0]["kid"] = json!(signer.kid());
-    assert!(matches!(verify(&paid(&signer), &jwks), Err(VerifyError::UnknownKey(Part::Record, _))));
+    assert!(matches!(verify(&paid(&signer), &jwks), Err(VerifyError::UnknownKey(SignaturePart::Record, _))));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn signature_by_another_key_under_our_name_is_forged() {
     let (_, rest) = signature.split_once('.').unwrap();
     let header = json!({"alg": "EdDSA", "kid": signer.kid(), "typ": RECEIPT_TYPE}).to_string();
     receipt["signature"] = json!(format!("{}.{rest}", URL_SAFE_NO_PAD.encode(header)));
-    assert_eq!(verify(&receipt, &signer.jwks()), Err(VerifyError::Forged(Part::Record)));
+    assert_eq!(verify(&receipt, &signer.jwks()), Err(VerifyError::Forged(SignaturePart::Record)));
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn algorithm_none_is_refused() {
     for alg in ["none", "None", "HS256"] {
         let header = URL_SAFE_NO_PAD.encode(json!({"alg": alg, "kid": signer.kid(), "typ": RECEIPT_TYPE}).to_string());
         receipt["signature"] = json!(format!("{header}.{payload}."));
-        let wanted = VerifyError::Signature(Part::Record, JwsError::Algorithm(alg.to_owned()));
-        assert_eq!(verify(&receipt, &signer.jwks()), Err(wanted));
+        let requested = VerifyError::Signature(SignaturePart::Record, JwsError::Algorithm(alg.to_owned()));
+        assert_eq!(verify(&receipt, &signer.jwks()), Err(requested));
     }
 }
 
@@ -198,7 +198,7 @@ fn what_is_no_receipt_is_refused() {
     assert!(matches!(verify(&json!("receipt"), &signer.jwks()), Err(VerifyError::NotAReceipt(_))));
     let mut numbered = good.clone();
     numbered["signature"] = json!(7);
-    assert_eq!(verify(&numbered, &signer.jwks()), Err(VerifyError::Signature(Part::Record, JwsError::Form)));
+    assert_eq!(verify(&numbered, &signer.jwks()), Err(VerifyError::Signature(SignaturePart::Record, JwsError::Form)));
     // Signed by us, but not a receipt.
     let other = signer.present(br#"{"iAm": "not a receipt"}"#).unwrap();
     assert!(matches!(verify(&other, &signer.jwks()), Err(VerifyError::NotAReceipt(_))));
@@ -213,13 +213,13 @@ fn x402_receipt_does_not_pass_for_a_record() {
     let payload = Parts::parse(signature).unwrap().payload;
     let mut posing: Value = serde_json::from_slice(&payload).unwrap();
     posing["signature"] = json!(signature);
-    assert_eq!(verify(&posing, &signer.jwks()), Err(VerifyError::Type(Part::Record)));
+    assert_eq!(verify(&posing, &signer.jwks()), Err(VerifyError::Type(SignaturePart::Record)));
 }
 
 #[test]
 fn x402_receipt_has_the_form_of_its_extension() {
     let (_folder, signer) = signer();
-    let signed = signer.receipt(draft(), Payment::X402(transfer()));
+    let signed = signer.receipt(draft(), ReceiptPayment::X402(transfer()));
     let offer_receipt = signed.record.offer_receipt.unwrap();
     assert_eq!(offer_receipt.extensions()["offer-receipt"]["info"]["receipt"]["format"], "jws");
     let parts = Parts::parse(&offer_receipt.signature).unwrap();
@@ -228,7 +228,7 @@ fn x402_receipt_has_the_form_of_its_extension() {
     let jwk: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(jwk).unwrap()).unwrap();
     assert!(parts.is_by(&jws::from_jwk(&jwk).unwrap()), "the DID carries the key");
     let payload: Value = serde_json::from_slice(&parts.payload).unwrap();
-    let wanted = json!({
+    let requested = json!({
         "version": 1,
         "network": "eip155:84532",
         "resourceUrl": "http://127.0.0.1:4020/tools/echo-tool",
@@ -236,16 +236,16 @@ fn x402_receipt_has_the_form_of_its_extension() {
         "issuedAt": 1_790_000_000,
         "transaction": format!("0x{}", "ab".repeat(32)),
     });
-    assert_eq!(payload, wanted);
-    assert_eq!(parts.payload, canonical(&wanted));
+    assert_eq!(payload, requested);
+    assert_eq!(parts.payload, canonical(&requested));
 }
 
 /// Even in a record signed by the host, the x402 receipt must be for the same payment.
 #[test]
 fn x402_receipt_of_another_payment_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
-    let good = signer.receipt(draft(), Payment::X402(transfer())).record;
-    let resigned = |change: &dyn Fn(&mut Record)| {
+    let good = signer.receipt(draft(), ReceiptPayment::X402(transfer())).record;
+    let resigned = |change: &dyn Fn(&mut UnsignedReceipt)| {
         let mut record = good.clone();
         change(&mut record);
         verify(&serde_json::to_value(signer.sign(record)).unwrap(), &signer.jwks()).map(|_| ())
@@ -258,17 +258,17 @@ fn x402_receipt_of_another_payment_is_refused() {
     assert_eq!(resigned(&|record| record.draft.issued_at = record.draft.issued_at.plus_millis(1_000)), other_payment("issuedAt"));
     assert_eq!(resigned(&|record| record.transaction = None), other_payment("transaction"));
     assert_eq!(resigned(&|record| record.offer_receipt = None), Err(VerifyError::OfferReceipt));
-    assert_eq!(resigned(&|record| record.kind = Kind::Free), Err(VerifyError::OfferReceipt));
-    let foreign = other.receipt(good.draft.clone(), Payment::X402(transfer())).record.offer_receipt;
+    assert_eq!(resigned(&|record| record.kind = PaymentKind::Free), Err(VerifyError::OfferReceipt));
+    let foreign = other.receipt(good.draft.clone(), ReceiptPayment::X402(transfer())).record.offer_receipt;
     let by_another = resigned(&|record| record.offer_receipt.clone_from(&foreign));
-    assert!(matches!(by_another, Err(VerifyError::UnknownKey(Part::OfferReceipt, _))), "{by_another:?}");
+    assert!(matches!(by_another, Err(VerifyError::UnknownKey(SignaturePart::OfferReceipt, _))), "{by_another:?}");
 }
 
 #[test]
 fn receipts_hold_after_the_key_was_rotated() {
     let (folder, before) = signer();
-    let (old, free) = (paid(&before), Record::free(draft()));
-    let after = Signer::rotate(folder.path()).unwrap();
+    let (old, free) = (paid(&before), UnsignedReceipt::free(draft()));
+    let after = ReceiptSigner::rotate(folder.path()).unwrap();
     assert_ne!(before.kid(), after.kid());
     assert_eq!(verify(&old, &after.jwks()).unwrap().kid, before.kid());
     assert_eq!(verify(&paid(&after), &after.jwks()).unwrap().kid, after.kid());

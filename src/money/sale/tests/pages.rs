@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollhouse_store::{SaleKey, around::Meanwhile};
+use tollhouse_store::{SaleKey, test_wrappers::InterleavingStore};
 
 use super::{
     super::report::{PAGE, TAIL},
@@ -10,19 +10,19 @@ use super::{
 };
 
 /// Records the largest page of all scans, and yields before each.
-struct Asked {
+struct ScanSizes {
     inner: Arc<MemoryStore>,
-    most: AtomicUsize,
+    max: AtomicUsize,
 }
 
 #[async_trait]
-impl Around for Asked {
+impl StoreWrapper for ScanSizes {
     fn inner(&self) -> &dyn Store {
         &*self.inner
     }
 
-    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        self.most.fetch_max(limit, Ordering::SeqCst);
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<KeyValues, StoreError> {
+        self.max.fetch_max(limit, Ordering::SeqCst);
         tokio::task::yield_now().await;
         self.inner.scan(space, range, limit, direction).await
     }
@@ -33,12 +33,12 @@ impl Around for Asked {
     }
 }
 
-fn asked() -> Arc<Asked> {
-    Arc::new(Asked { inner: Arc::new(MemoryStore::new()), most: AtomicUsize::new(0) })
+fn asked() -> Arc<ScanSizes> {
+    Arc::new(ScanSizes { inner: Arc::new(MemoryStore::new()), max: AtomicUsize::new(0) })
 }
 
 fn sale() -> Sale {
-    Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: Totals::paid(MicroUsd(10_000), MicroUsd(500)) }
+    Sale { endpoint: EndpointId::generate(), slug: slug(1), totals: SaleTotals::paid(MicroUsd(10_000), MicroUsd(500)) }
 }
 
 /// Adds roll-ups for `days` days before now.
@@ -64,18 +64,18 @@ async fn a_long_history_is_read_page_by_page() {
     let owner = builder();
     let (days, rows) = (3 * PAGE as u64 + 7, 2 * TAIL as u64 + 7);
     rolled_up(&*store, &owner, days).await;
-    let calls = async || sales.report(&owner, Timestamp(0), Detail::Sums).await.unwrap().totals.calls;
+    let calls = async || sales.report(&owner, Timestamp(0), ReportDetail::Sums).await.unwrap().totals.calls;
     assert_eq!(calls().await, days);
-    assert!(store.most.load(Ordering::SeqCst) <= TAIL);
+    assert!(store.max.load(Ordering::SeqCst) <= TAIL);
     sells(&*store, &owner, 0..10).await;
     assert_eq!(calls().await, days + 10);
-    assert!(store.most.load(Ordering::SeqCst) <= TAIL);
+    assert!(store.max.load(Ordering::SeqCst) <= TAIL);
     // Rows that were not folded for long are read in one scan, however many there are.
     sells(&*store, &owner, 10..rows).await;
     assert_eq!(calls().await, days + rows);
-    let half = sales.report(&owner, Timestamp(NOW.0 - DAY * 1_500), Detail::Sums).await.unwrap();
+    let half = sales.report(&owner, Timestamp(NOW.0 - DAY * 1_500), ReportDetail::Sums).await.unwrap();
     assert_eq!(half.totals.calls, 1_500 + rows);
-    assert_eq!(sales.report(&builder(), Timestamp(0), Detail::Sums).await.unwrap().totals.calls, 0);
+    assert_eq!(sales.report(&builder(), Timestamp(0), ReportDetail::Sums).await.unwrap().totals.calls, 0);
 }
 
 #[tokio::test]
@@ -87,15 +87,15 @@ async fn a_call_that_is_folded_between_two_pages_is_counted_once() {
         sells(&*memory, &owner, 0..10).await;
         let (folds, share) = (Sales::new(Arc::clone(&memory) as _), owner.share().to_owned());
         let meanwhile = async move { folds.fold(&share).await.unwrap() };
-        let sales = Sales::new(Meanwhile::before_scan(scan, Arc::clone(&memory), meanwhile) as _);
-        let report = sales.report(&owner, Timestamp(0), Detail::Sums).await.unwrap();
+        let sales = Sales::new(InterleavingStore::before_scan(scan, Arc::clone(&memory), meanwhile) as _);
+        let report = sales.report(&owner, Timestamp(0), ReportDetail::Sums).await.unwrap();
         assert_eq!(report.totals.calls, PAGE as u64 + 17, "folded before scan {scan}");
     }
 }
 
 /// Sells and folds during reports. Earlier calls must be counted, and none twice.
 #[tokio::test]
-async fn a_report_beside_sales_and_folds_is_never_less_than_what_was_there_nor_more_than_what_is() {
+async fn a_report_during_sales_and_folds_is_neither_low_nor_high() {
     let store = asked();
     let owner = builder();
     rolled_up(&*store, &owner, 2 * PAGE as u64).await;
@@ -111,7 +111,7 @@ async fn a_report_beside_sales_and_folds_is_never_less_than_what_was_there_nor_m
     let reporting = async {
         while sold.load(Ordering::SeqCst) < 200 {
             let before = sold.load(Ordering::SeqCst);
-            let calls = reports.report(&owner, Timestamp(0), Detail::Sums).await.unwrap().totals.calls as usize - 2 * PAGE;
+            let calls = reports.report(&owner, Timestamp(0), ReportDetail::Sums).await.unwrap().totals.calls as usize - 2 * PAGE;
             // One may be stored that is not counted as sold yet.
             assert!((before..=sold.load(Ordering::SeqCst) + 1).contains(&calls), "{calls} of {before} and more");
         }

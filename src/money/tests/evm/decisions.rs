@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        node::{TRANSFER, cancelled, log, word},
+        node::{TRANSFER, canceled, log, word},
         upto::{authorization, paid as signed, requirements},
     },
     *,
@@ -10,22 +10,22 @@ use super::{
 use crate::transactions;
 
 /// Returns an unresolved settlement of nonce 1 of payer 1.
-async fn unresolved() -> (Bench, Arc<Node>, Arc<Gate>, PaymentId) {
-    let (node, bench) = (Node::of(Chain::at(NOW)).await, Bench::new().await);
-    let patience = Patience { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
-    let gate = gate(&bench, Arc::clone(&bench.store), of_store(&bench.store, &node, bench.clock.clone(), patience));
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+async fn unresolved() -> (Fixture, Arc<Node>, Arc<Payments>, PaymentId) {
+    let (node, fixture) = (Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let timeout = TxTimeouts { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
+    let payments = payments(&fixture, Arc::clone(&fixture.store), of_store(&fixture.store, &node, fixture.clock.clone(), timeout));
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
-    gate.settle(admission, answer(ANSWER), &draft()).await.unwrap_err();
-    bench.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
-    gate.recover().await.unwrap();
-    gate.tick().await.unwrap();
-    assert_eq!(state(&gate, &id).await, State::Unresolved);
-    (bench, node, gate, id)
+    payments.settle(admission, answer(ANSWER), &draft()).await.unwrap_err();
+    fixture.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
+    payments.recover().await.unwrap();
+    payments.tick().await.unwrap();
+    assert_eq!(state(&payments, &id).await, PaymentPhase::Unresolved);
+    (fixture, node, payments, id)
 }
 
-async fn state(gate: &Gate, id: &PaymentId) -> State {
-    gate.state(id).await.unwrap().unwrap().state
+async fn state(payments: &Payments, id: &PaymentId) -> PaymentPhase {
+    payments.state(id).await.unwrap().unwrap().state
 }
 
 fn paid_with(transaction: &str) -> Resolution {
@@ -40,39 +40,39 @@ fn transfer_of(payer: u8) -> Value {
 /// Regression test: the payer had canceled its authorization, and a stranger's transfer of the same amount counted.
 #[tokio::test]
 async fn only_the_payments_own_transfer_resolves_it_as_paid() {
-    let (bench, node, gate, id) = unresolved().await;
+    let (fixture, node, payments, id) = unresolved().await;
     let elsewhere = paid(&Payer::new(3).address(), PRICE.0);
-    for logs in [[cancelled(), vec![transfer_of(2)]].concat(), [cancelled(), vec![transfer_of(1)]].concat(), elsewhere] {
+    for logs in [[canceled(), vec![transfer_of(2)]].concat(), [canceled(), vec![transfer_of(1)]].concat(), elsewhere] {
         node.chain.lock().unwrap().spent = Some((99_990, logs));
-        let refused = gate.resolve_unresolved(&id, &paid_with(TRANSACTION)).await;
+        let refused = payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await;
         assert!(matches!(refused, Err(ResolutionError::NotPaid)), "{refused:?}");
-        assert_eq!((state(&gate, &id).await, bench.receipts().await.len()), (State::Unresolved, 0));
+        assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentPhase::Unresolved, 0));
     }
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
-    assert_eq!(gate.resolve_unresolved(&id, &paid_with(TRANSACTION)).await.unwrap().state, State::Settled);
-    let receipt = bench.receipts().await[0].transaction.clone();
+    assert_eq!(payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await.unwrap().state, PaymentPhase::Settled);
+    let receipt = fixture.receipts().await[0].transaction.clone();
     assert_eq!(receipt.as_deref(), Some(TRANSACTION));
-    let claimed = transactions::paid_by(&*bench.store, "eip155:84532", TRANSACTION).await.unwrap();
+    let claimed = transactions::paid_by(&*fixture.store, "eip155:84532", TRANSACTION).await.unwrap();
     assert_eq!(claimed.receipts.iter().map(|paid| &paid.payment).collect::<Vec<_>>(), [&id]);
 }
 
 /// Regression test: the answer was a success with the other decision's state.
 #[tokio::test]
 async fn decision_that_another_one_overtook_is_an_error() {
-    let (bench, node, gate, id) = unresolved().await;
+    let (fixture, node, payments, id) = unresolved().await;
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
     let before = node.times("eth_chainId");
     node.held.send_replace(Some("eth_chainId"));
     let deciding = tokio::spawn({
-        let (gate, id) = (Arc::clone(&gate), id.clone());
-        async move { gate.resolve_unresolved(&id, &paid_with(TRANSACTION)).await }
+        let (payments, id) = (Arc::clone(&payments), id.clone());
+        async move { payments.resolve_unresolved(&id, &paid_with(TRANSACTION)).await }
     });
     until(|| (node.times("eth_chainId") > before).then_some(())).await;
-    assert_eq!(gate.resolve_unresolved(&id, &Resolution::Unpaid).await.unwrap().state, State::Refused);
+    assert_eq!(payments.resolve_unresolved(&id, &Resolution::Unpaid).await.unwrap().state, PaymentPhase::Refused);
     node.held.send_replace(None);
     let overtaken = deciding.await.unwrap();
-    assert!(matches!(overtaken, Err(ResolutionError::Overtaken(State::Refused))), "{overtaken:?}");
-    assert_eq!((state(&gate, &id).await, bench.receipts().await.len()), (State::Refused, 0));
+    assert!(matches!(overtaken, Err(ResolutionError::Overtaken(PaymentPhase::Refused))), "{overtaken:?}");
+    assert_eq!((state(&payments, &id).await, fixture.receipts().await.len()), (PaymentPhase::Refused, 0));
 }
 
 /// A payer can cancel a permit's nonce, and the transfer can belong to another payment.
@@ -81,7 +81,7 @@ async fn permit_is_paid_only_if_the_call_data_shows_its_nonce() {
     let payer = Payer::new(1);
     // The fake node is asked about the bit of nonce 0.
     let permit = signed(&payer, &authorization(&payer, 0));
-    let mut payment = Payment::from_parts(WireVersion::V2, permit, requirements()).unwrap();
+    let mut payment = OfferedX402::from_parts(WireVersion::V2, permit, requirements()).unwrap();
     payment.charge(PRICE);
     let called = Some(json!({ "to": ASSETS[0].address, "input": "0x" }));
     let node = Node::of(Chain { called, ..Chain::at(NOW).spending(99_990, vec![transfer_of(1)]) }).await;

@@ -15,26 +15,26 @@ async fn having(wei: u128) -> (Arc<Node>, Arc<EvmFacilitator>) {
     (node, facilitator)
 }
 
-async fn verified(facilitator: &EvmFacilitator) -> Verdict {
+async fn verified(facilitator: &EvmFacilitator) -> VerifyResult {
     facilitator.verify(&Payer::new(1).payment(1)).await
 }
 
 #[tokio::test]
 async fn operators_see_how_many_settlements_the_gas_is_for_and_whether_these_are_few() {
-    for (wei, left, low) in [(1_000 * ONE - 1, 999, true), (1_000 * ONE, 1_000, false)] {
+    for (wei, remaining, low) in [(1_000 * ONE - 1, 999, true), (1_000 * ONE, 1_000, false)] {
         let (_, facilitator) = having(wei).await;
-        let told = json!({ "signer": signer().to_checksum(None), "balanceWei": wei.to_string(), "settlementsLeft": left, "low": low });
-        assert_eq!(facilitator.status(), Some(told));
+        let body = json!({ "signer": signer().to_checksum(None), "balanceWei": wei.to_string(), "settlementsLeft": remaining, "low": low });
+        assert_eq!(facilitator.status(), Some(body));
     }
 }
 
 #[tokio::test]
 async fn no_payment_is_taken_that_there_is_no_gas_to_settle_with() {
     let (_, enough) = having(ONE).await;
-    assert_eq!(verified(&enough).await, Verdict::Valid);
+    assert_eq!(verified(&enough).await, VerifyResult::Valid);
     let (_, empty) = having(ONE - 1).await;
     let verdict = verified(&empty).await;
-    assert!(matches!(&verdict, Verdict::Unavailable(why) if why.contains("too little")), "{verdict:?}");
+    assert!(matches!(&verdict, VerifyResult::Unavailable(reason) if reason.contains("too little")), "{verdict:?}");
 }
 
 /// Otherwise the next payer would be refused only after the handler had run.
@@ -48,37 +48,37 @@ async fn a_transaction_that_was_not_taken_has_the_balance_looked_at_at_once() {
     }
     assert!(matches!(settle(&facilitator, 1).await, SettleOutcome::Unsent(_)));
     until(|| facilitator.status().filter(|status| status["settlementsLeft"] == 0)).await;
-    assert!(matches!(verified(&facilitator).await, Verdict::Unavailable(_)));
+    assert!(matches!(verified(&facilitator).await, VerifyResult::Unavailable(_)));
 }
 
 /// Regression test: a wallet's signature check took 880,000 gas in each settlement, for a millionth of a dollar.
 #[tokio::test]
 async fn gas_that_a_contract_uses_beyond_an_ordinary_settlement_is_counted_once() {
     let hash = B256::repeat_byte(9);
-    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
+    let started = StartedSettlement { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..started_settlement() };
     for (gas_used, beyond) in [(BurnedGas::ORDINARY, 0), (BurnedGas::ORDINARY + 747_000, 747_000)] {
         let node = Node::of(Chain { mined: Some(hash), mined_in: 100_000, gas_used, ..Chain::at(NOW) }).await;
         let (facilitator, payment) = (patient(&node), Payer::new(1).payment(1));
         let settled = async || {
-            let outcome = facilitator.resolve(&payment, &begun).await;
+            let outcome = facilitator.resolve(&payment, &started).await;
             assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
             facilitator.take_used(&payment.id()).map(|used| (used.ordinary.gas, used.excess.gas))
         };
-        assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+        assert_eq!(facilitator.verify(&payment).await, VerifyResult::Valid);
         assert_eq!(settled().await, Some((gas_used, 0)), "an account without code cannot choose its gas");
         assert_eq!(settled().await, None, "once");
         node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
         let (facilitator, again) = (patient(&node), Payer::new(1).payment(1));
-        assert_eq!(facilitator.verify(&again).await, Verdict::Valid);
-        assert!(matches!(facilitator.resolve(&again, &begun).await, SettleOutcome::Settled(_)));
+        assert_eq!(facilitator.verify(&again).await, VerifyResult::Valid);
+        assert!(matches!(facilitator.resolve(&again, &started).await, SettleOutcome::Settled(_)));
         let used = facilitator.take_used(&again.id()).map(|used| (used.ordinary.gas, used.excess.gas));
         assert_eq!(used, Some((BurnedGas::ORDINARY, beyond)));
     }
 }
 
 /// Returns a payment of this price by payer 1, with the terms that ask for it.
-fn paying(price: MicroUsd, nonce: u64) -> (Terms, Offered) {
-    let (terms, payer) = (Terms { price, ..terms() }, Payer::new(1));
+fn paying(price: MicroUsd, nonce: u64) -> (CallTerms, OfferedPayment) {
+    let (terms, payer) = (CallTerms { price, ..terms() }, Payer::new(1));
     let mut payload = payer.payload(&Authorization { value: price.0.to_string(), ..payer.authorization(nonce) });
     payload["accepted"] = accepts(&config(), &terms, WireVersion::V2).remove(0);
     (terms, offer(&payload))
@@ -89,15 +89,16 @@ fn paying(price: MicroUsd, nonce: u64) -> (Terms, Offered) {
 async fn gas_limit_of_payments_below_the_least_amount_affects_no_others() {
     for (least, limited) in [(PRICE.0 + 1, true), (PRICE.0, false)] {
         let node = Node::of(Chain { balance: 10 * PRICE.0, ..Chain::at(NOW) }).await;
-        let bench = Bench::new().await;
+        let fixture = Fixture::new().await;
         let gas = GasLimits { of_payer: NonZeroU64::new(60_000), ..GasLimits::default() };
         let least_settlements = vec![(ASSETS[0].network, MicroUsd(least))];
-        let gate = gate_with(&bench, PaymentConfig { gas, least_settlements, ..config() }, Arc::clone(&bench.store), patient(&node));
+        let payments =
+            gate_with(&fixture, PaymentConfig { gas, least_settlements, ..config() }, Arc::clone(&fixture.store), patient(&node));
         let (tiny, offered) = paying(PRICE, 1);
-        let admission = run(gate.admit(&tiny, offered, REQUEST).await);
+        let admission = run(payments.admit(&tiny, offered, REQUEST).await);
         let settling = tokio::spawn({
-            let gate = Arc::clone(&gate);
-            async move { gate.settle(admission, answer(ANSWER), &draft()).await }
+            let payments = Arc::clone(&payments);
+            async move { payments.settle(admission, answer(ANSWER), &draft()).await }
         });
         let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
         {
@@ -105,17 +106,17 @@ async fn gas_limit_of_payments_below_the_least_amount_affects_no_others() {
             (chain.mined, chain.safe) = (Some(keccak256(&sent)), chain.safe + 1);
         }
         settling.await.unwrap().unwrap();
-        let told = gate.unpaid()["gas"].clone();
+        let reported = payments.unpaid()["gas"].clone();
         let counted = if limited { 60_000 } else { 0 };
-        assert_eq!((&told["underpaidLastHour"], &told["burnedLastHour"]), (&json!(counted), &json!(0)), "{least}");
+        assert_eq!((&reported["underpaidLastHour"], &reported["burnedLastHour"]), (&json!(counted), &json!(0)), "{least}");
         let (tiny, offered) = paying(PRICE, 2);
-        let again = gate.admit(&tiny, offered, REQUEST).await;
+        let again = payments.admit(&tiny, offered, REQUEST).await;
         match &again {
-            Err(Refusal::Slowed(slowed)) => assert!(limited && slowed.bound == Bound::Underpaid, "{slowed:?}"),
+            Err(Refusal::Slowed(slowed)) => assert!(limited && slowed.bound == RunLimit::Underpaid, "{slowed:?}"),
             other => assert!(!limited && matches!(other, Ok(Admit::Run(_))), "{}", what(other)),
         }
         drop(again);
         let (normal, offered) = paying(MicroUsd(PRICE.0 + 1), 3);
-        drop(run(gate.admit(&normal, offered, REQUEST).await));
+        drop(run(payments.admit(&normal, offered, REQUEST).await));
     }
 }

@@ -1,28 +1,28 @@
 //! Permits from which the host itself takes the charge.
 
 use super::{
-    super::upto::{MOST, authorization, paid as signed, requirements},
+    super::upto::{MAX, authorization, paid as signed, requirements},
     *,
 };
-use crate::x402::permit2::{Taking, UPTO_PROXY};
+use crate::x402::permit2::{ProxyCall, UPTO_PROXY};
 
 /// Returns a permit of payer 1 with this nonce for the signer, modified by `change`.
-fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> Payment {
+fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> OfferedX402 {
     let payer = Payer::new(1);
     let mut authorization = authorization(&payer, nonce);
     authorization["witness"]["facilitator"] = json!(signer());
     change(&mut authorization);
-    Payment::from_parts(WireVersion::V2, signed(&payer, &authorization), requirements()).unwrap()
+    OfferedX402::from_parts(WireVersion::V2, signed(&payer, &authorization), requirements()).unwrap()
 }
 
 /// Returns a node where the payer has enough, and lets Permit2 move it.
 fn ready() -> Chain {
-    Chain { balance: MOST.0, allowance: MOST.0, ..Chain::at(NOW) }
+    Chain { balance: MAX.0, allowance: MAX.0, ..Chain::at(NOW) }
 }
 
-async fn refused(chain: Chain, payment: &Payment) -> String {
+async fn refused(chain: Chain, payment: &OfferedX402) -> String {
     match patient(&*Node::of(chain).await).verify(payment).await {
-        Verdict::Invalid { reason, .. } => reason,
+        VerifyResult::Invalid { reason, .. } => reason,
         verdict => panic!("{verdict:?}"),
     }
 }
@@ -34,12 +34,12 @@ fn reverting(chain: Chain) -> Chain {
 #[tokio::test]
 async fn the_most_is_tried_before_the_work() {
     let (node, payment) = (Node::of(ready()).await, payment(1, |_| {}));
-    assert_eq!(patient(&node).verify(&payment).await, Verdict::Valid);
-    let asked = node.asked.lock().unwrap();
-    let tried = &asked.iter().find(|question| question["method"] == "eth_estimateGas").unwrap()["params"][0];
+    assert_eq!(patient(&node).verify(&payment).await, VerifyResult::Valid);
+    let request = node.requested.lock().unwrap();
+    let tried = &request.iter().find(|question| question["method"] == "eth_estimateGas").unwrap()["params"][0];
     assert_eq!((&tried["to"], &tried["from"]), (&json!(UPTO_PROXY), &json!(signer())));
-    let taking = Taking::read(&tried["data"].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap()).unwrap();
-    assert!(taking.takes(&payment.permit().unwrap().0) && taking.amount == U256::from(MOST.0));
+    let taking = ProxyCall::read(&tried["data"].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap()).unwrap();
+    assert!(taking.takes(&payment.permit().unwrap().0) && taking.amount == U256::from(MAX.0));
 }
 
 #[tokio::test]
@@ -48,36 +48,36 @@ async fn a_permit_that_could_not_be_taken_is_refused_before_the_work() {
     let spent = ready().spending(99_990, paid(PAY_TO, PRICE.0));
     // The fake node is asked about the bit of nonce 0.
     assert_eq!(refused(reverting(spent), &payment(0, |_| {})).await, "permit2_invalid_nonce");
-    assert_eq!(refused(reverting(Chain { balance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_insufficient_balance");
-    assert_eq!(refused(reverting(Chain { allowance: MOST.0 - 1, ..ready() }), &fine()).await, "permit2_allowance_required");
+    assert_eq!(refused(reverting(Chain { balance: MAX.0 - 1, ..ready() }), &fine()).await, "permit2_insufficient_balance");
+    assert_eq!(refused(reverting(Chain { allowance: MAX.0 - 1, ..ready() }), &fine()).await, "permit2_allowance_required");
     assert_eq!(refused(reverting(ready()), &fine()).await, "permit2_simulation_failed");
     let greedy = Chain { instead: Some(("eth_estimateGas", json!("0xf4241"))), ..ready() };
     assert_eq!(refused(greedy, &fine()).await, "permit2_simulation_failed", "a wallet's contract uses up the signer's gas");
     let in_secs = |secs: u64| json!((NOW.as_secs() + secs).to_string());
-    let told = [
+    let body = [
         (payment(1, |permit| permit["deadline"] = in_secs(5)), "permit2_deadline_expired"),
         (payment(1, |permit| permit["witness"]["validAfter"] = in_secs(1)), "permit2_not_yet_valid"),
         (payment(1, |permit| permit["witness"]["facilitator"] = json!(PAY_TO)), "upto_facilitator_mismatch"),
         (payment(1, |permit| permit["from"] = json!(Payer::new(2).address())), "invalid_permit2_signature"),
         (payment(1, |permit| permit["permitted"]["amount"] = json!("49999")), "invalid_upto_evm_payload_settlement_exceeds_amount"),
     ];
-    for (payment, code) in told {
+    for (payment, code) in body {
         assert_eq!(refused(ready(), &payment).await, code);
     }
     let last_moment = payment(1, |permit| (permit["deadline"], permit["witness"]["validAfter"]) = (in_secs(6), in_secs(0)));
-    assert_eq!(patient(&*Node::of(ready()).await).verify(&last_moment).await, Verdict::Valid);
+    assert_eq!(patient(&*Node::of(ready()).await).verify(&last_moment).await, VerifyResult::Valid);
 }
 
 #[tokio::test]
 async fn a_wallet_that_is_a_contract_is_asked_for_the_hash_that_permits() {
-    let says = json!("0x1626ba7e00000000000000000000000000000000000000000000000000000000");
-    let node = Node::of(Chain { instead: Some(("eth_call", says)), ..ready() }).await;
+    let text = json!("0x1626ba7e00000000000000000000000000000000000000000000000000000000");
+    let node = Node::of(Chain { instead: Some(("eth_call", text)), ..ready() }).await;
     let wallet = payment(1, |permit| permit["from"] = json!(Payer::new(2).address()));
-    assert_eq!(patient(&node).verify(&wallet).await, Verdict::Valid);
-    let asked = node.asked.lock().unwrap();
+    assert_eq!(patient(&node).verify(&wallet).await, VerifyResult::Valid);
+    let request = node.requested.lock().unwrap();
     let hash = wallet.permit().unwrap().0.signing_hash(ASSETS[0].network);
     let question = format!("0x1626ba7e{}", alloy_primitives::hex::encode(hash));
-    assert!(asked.iter().any(|call| call["params"][0]["data"].as_str().is_some_and(|data| data.starts_with(&question))), "{asked:?}");
+    assert!(request.iter().any(|call| call["params"][0]["data"].as_str().is_some_and(|data| data.starts_with(&question))), "{request:?}");
 }
 
 #[tokio::test]
@@ -88,10 +88,11 @@ async fn what_was_charged_is_sent_and_counts_once_the_token_has_moved_it() {
         let (permit, facilitator) = (payment.permit().unwrap().0, patient(&node));
         let transaction = facilitator.prepare(&payment).await.unwrap();
         assert!(node.chain.lock().unwrap().pool.is_empty(), "its hash is to be on disk first");
-        let settling = tokio::spawn(async move { facilitator.settle(&payment, &Begun { transaction, ..begun() }).await });
+        let settling =
+            tokio::spawn(async move { facilitator.settle(&payment, &StartedSettlement { transaction, ..started_settlement() }).await });
         let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
         let (hash, sent) = (keccak256(&sent), read(&sent));
-        let taking = Taking::read(&sent.data).unwrap();
+        let taking = ProxyCall::read(&sent.data).unwrap();
         assert!(sent.to == UPTO_PROXY && taking.takes(&permit) && taking.amount == U256::from(charged.0), "{sent:?}");
         {
             let mut chain = node.chain.lock().unwrap();
@@ -111,7 +112,7 @@ async fn what_was_charged_is_sent_and_counts_once_the_token_has_moved_it() {
 async fn a_permit_that_names_another_signer_is_not_sent() {
     let node = Node::of(reverting(ready())).await;
     let prepared = patient(&node).prepare(&payment(1, |permit| permit["witness"]["facilitator"] = json!(PAY_TO))).await;
-    assert!(matches!(prepared, Err(Unprepared::Refused { .. })), "{prepared:?}");
+    assert!(matches!(prepared, Err(PrepareError::Refused { .. })), "{prepared:?}");
     assert!(node.chain.lock().unwrap().pool.is_empty());
 }
 
@@ -119,8 +120,9 @@ async fn a_permit_that_names_another_signer_is_not_sent() {
 async fn nobody_is_asked_for_a_permit_before_the_node_has_said_that_the_proxy_is_there() {
     let node = Node::of(ready()).await;
     let facilitator = patient(&node);
-    let looked = |node: &Node| node.asked.lock().unwrap().iter().filter(|question| question["params"][0]["data"] == "0x6afdd850").count();
-    until(|| (looked(&node) > 0).then_some(())).await;
+    let checked =
+        |node: &Node| node.requested.lock().unwrap().iter().filter(|question| question["params"][0]["data"] == "0x6afdd850").count();
+    until(|| (checked(&node) > 0).then_some(())).await;
     assert_eq!(facilitator.meter(ASSETS[0].network), None);
     node.chain.lock().unwrap().proxy = true;
     let meter = until(|| facilitator.meter(ASSETS[0].network)).await;

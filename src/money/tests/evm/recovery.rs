@@ -5,21 +5,25 @@ use super::*;
 #[tokio::test]
 async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
     let hash = B256::repeat_byte(9);
-    let begun = Begun { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..begun() };
+    let started = StartedSettlement { facilitator: Some("evm".to_owned()), transaction: Some(hash.to_string()), ..started_settlement() };
     for (block, refused) in [(100_000, true), (100_001, false)] {
         let node = Node::of(Chain { mined: Some(hash), mined_in: block, reverts: true, ..Chain::at(NOW) }).await;
-        let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &begun).await;
+        let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &started).await;
         assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{outcome:?}");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "it is not sent anew");
     }
 }
 
 #[tokio::test]
-async fn a_settlement_whose_transaction_is_nowhere_may_be_sent_again_while_its_nonce_is_unspent() {
+async fn a_lost_settlement_can_be_resent_while_its_nonce_is_unspent() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = patient(&node);
     let payment = Payer::new(1).payment(1);
-    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let lost = StartedSettlement {
+        facilitator: Some("evm".to_owned()),
+        transaction: Some(B256::repeat_byte(9).to_string()),
+        ..started_settlement()
+    };
     let outcome = facilitator.resolve(&payment, &lost).await;
     assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
     assert!(node.chain.lock().unwrap().pool.is_empty(), "not before it is recorded");
@@ -27,8 +31,8 @@ async fn a_settlement_whose_transaction_is_nowhere_may_be_sent_again_while_its_n
     for nonce in [json!(null), json!("0x7")] {
         let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": nonce })));
         let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
-        let patience = Patience { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
-        let outcome = waiting(&node, Clock::fixed(NOW), patience).resolve(&payment, &lost).await;
+        let timeout = TxTimeouts { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
+        let outcome = waiting(&node, Clock::fixed(NOW), timeout).resolve(&payment, &lost).await;
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{nonce}: {outcome:?}");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{nonce}");
     }
@@ -36,7 +40,11 @@ async fn a_settlement_whose_transaction_is_nowhere_may_be_sent_again_while_its_n
 
 #[tokio::test]
 async fn the_node_says_once_what_is_missing_below_a_transaction_of_before() {
-    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let lost = StartedSettlement {
+        facilitator: Some("evm".to_owned()),
+        transaction: Some(B256::repeat_byte(9).to_string()),
+        ..started_settlement()
+    };
     let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x8" })));
     let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
     let facilitator = patient(&node);
@@ -52,16 +60,17 @@ async fn the_node_says_once_what_is_missing_below_a_transaction_of_before() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_anew_once_a_nonce_is_spent_or_the_time_is_over() {
-    let (expired, begun) = (Timestamp(NOW.0 + 300_000), Begun { transaction: Some(B256::repeat_byte(9).to_string()), ..begun() });
+async fn nothing_is_resent_once_a_nonce_is_spent_or_the_time_is_over() {
+    let (expired, started) =
+        (Timestamp(NOW.0 + 300_000), StartedSettlement { transaction: Some(B256::repeat_byte(9).to_string()), ..started_settlement() });
     for (case, chain, clock, refused) in [
         ("spent, in a block that may be replaced", Chain::at(NOW).spending(100_010, paid(PAY_TO, PRICE.0)), NOW, false),
         ("expired, at a block that may be replaced", Chain::at(NOW), expired, false),
         ("expired, at a block that stays", Chain::at(expired), NOW, true),
     ] {
         let node = Node::of(chain).await;
-        let patience = Patience { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
-        let outcome = waiting(&node, Clock::fixed(clock), patience).resolve(&Payer::new(1).payment(1), &begun).await;
+        let timeout = TxTimeouts { stuck: Duration::from_secs(600), settle: Duration::from_millis(50) };
+        let outcome = waiting(&node, Clock::fixed(clock), timeout).resolve(&Payer::new(1).payment(1), &started).await;
         assert_eq!(matches!(outcome, SettleOutcome::Refused { .. }), refused, "{case}: {outcome:?}");
         assert!(refused || matches!(outcome, SettleOutcome::Unknown(_)), "{case}: {outcome:?}");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{case}");
@@ -71,20 +80,28 @@ async fn nothing_is_sent_anew_once_a_nonce_is_spent_or_the_time_is_over() {
 /// The host stopped between two sends, and nobody pays any more.
 #[tokio::test]
 async fn what_is_missing_below_a_transaction_of_before_is_filled() {
-    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
+    let lost = StartedSettlement {
+        facilitator: Some("evm".to_owned()),
+        transaction: Some(B256::repeat_byte(9).to_string()),
+        ..started_settlement()
+    };
     let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x9" })));
     let node = Node::of(Chain { instead: pending, ..Chain::at(NOW) }).await;
-    let patience = Patience { stuck: Duration::from_millis(50), settle: Duration::from_millis(50) };
-    let facilitator = waiting(&node, Clock::fixed(NOW), patience);
+    let timeout = TxTimeouts { stuck: Duration::from_millis(50), settle: Duration::from_millis(50) };
+    let facilitator = waiting(&node, Clock::fixed(NOW), timeout);
     assert!(matches!(facilitator.resolve(&Payer::new(1).payment(1), &lost).await, SettleOutcome::Unknown(_)));
     until(|| (node.chain.lock().unwrap().pool.len() >= 2).then_some(())).await;
 }
 
 #[tokio::test]
-async fn a_transaction_that_another_one_took_the_place_of_is_sent_anew_though_the_node_keeps_it() {
-    let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
-    let kept = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x6" })));
-    let node = Node::of(Chain { instead: kept, used: 7, ..Chain::at(NOW) }).await;
+async fn a_replaced_transaction_is_resent_though_the_node_keeps_it() {
+    let lost = StartedSettlement {
+        facilitator: Some("evm".to_owned()),
+        transaction: Some(B256::repeat_byte(9).to_string()),
+        ..started_settlement()
+    };
+    let stored = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x6" })));
+    let node = Node::of(Chain { instead: stored, used: 7, ..Chain::at(NOW) }).await;
     let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &lost).await;
     assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
 }
@@ -94,18 +111,18 @@ async fn a_transaction_that_another_one_took_the_place_of_is_sent_anew_though_th
 #[tokio::test]
 async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
     let node = Node::of(Chain::at(NOW)).await;
-    let bench = Bench::new().await;
-    let gate = gate(&bench, Arc::clone(&bench.store), patient(&node));
-    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let fixture = Fixture::new().await;
+    let payments = payments(&fixture, Arc::clone(&fixture.store), patient(&node));
+    let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     let transaction = async || {
-        let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
-        crate::gate::record::Record::of_bytes(&bytes).unwrap().begun().transaction
+        let (_, bytes) = fixture.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
+        crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap().started().transaction
     };
     // The host stops between its intent and the node.
     let settling = tokio::spawn({
-        let gate = Arc::clone(&gate);
-        async move { gate.settle(admission, answer(ANSWER), &draft()).await }
+        let payments = Arc::clone(&payments);
+        async move { payments.settle(admission, answer(ANSWER), &draft()).await }
     });
     until(|| (node.times("eth_sendRawTransaction") > 0).then_some(())).await;
     settling.abort();
@@ -116,18 +133,18 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
         chain.pool.clear();
         chain.used = 8;
     }
-    let next_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
+    let next_life = self::payments(&fixture, Arc::clone(&fixture.store), patient(&node));
     next_life.recover().await.unwrap();
     let asking = tokio::spawn({
-        let gate = Arc::clone(&next_life);
-        async move { gate.tick().await }
+        let payments = Arc::clone(&next_life);
+        async move { payments.tick().await }
     });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
     assert_eq!(transaction().await, Some(keccak256(&sent).to_string()), "the record has it before the node");
     assert_ne!(transaction().await, first);
     asking.abort();
     // The next lookup searches for it.
-    let third_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
+    let third_life = self::payments(&fixture, Arc::clone(&fixture.store), patient(&node));
     third_life.recover().await.unwrap();
     third_life.tick().await.unwrap();
     assert_eq!(node.chain.lock().unwrap().pool, std::slice::from_ref(&sent), "it is not sent a third time");
@@ -137,11 +154,11 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
         chain.safe += 1;
     }
     let settled = async {
-        while bench.state(&id).await != Some(State::Settled) {
+        while fixture.state(&id).await != Some(PaymentPhase::Settled) {
             third_life.recover().await.unwrap();
             third_life.tick().await.unwrap();
         }
     };
     tokio::time::timeout(Duration::from_secs(60), settled).await.unwrap();
-    assert_eq!(bench.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
+    assert_eq!(fixture.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
 }

@@ -2,14 +2,14 @@
 
 use super::{
     super::{
-        node::cancelled,
+        node::canceled,
         refund::refunding,
         upfront::{closing, delivery, pays, upfront},
     },
     *,
 };
 use crate::{
-    refund::Refunding,
+    refund::RefundRequest,
     reorganized::{Loss, REORGANIZED, Reorganization},
     transactions,
 };
@@ -19,21 +19,21 @@ const VALID_MS: u64 = 60 * 60 * 1_000;
 
 /// A settled payment whose block was replaced.
 struct Dropped {
-    bench: Bench,
+    fixture: Fixture,
     node: Arc<Node>,
-    gate: Arc<Gate>,
+    payments: Arc<Payments>,
     id: PaymentId,
     receipt: ReceiptId,
     transaction: String,
 }
 
 /// Returns a gate of a host that waits for a settlement as long as `settle`.
-fn host(bench: &Bench, node: &Node, settle: Duration) -> Arc<Gate> {
-    let patience = Patience { stuck: Duration::from_secs(600), settle };
-    gate(bench, Arc::clone(&bench.store), of_store(&bench.store, node, bench.clock.clone(), patience))
+fn host(fixture: &Fixture, node: &Node, settle: Duration) -> Arc<Payments> {
+    let timeout = TxTimeouts { stuck: Duration::from_secs(600), settle };
+    payments(fixture, Arc::clone(&fixture.store), of_store(&fixture.store, node, fixture.clock.clone(), timeout))
 }
 
-fn long() -> Offered {
+fn long() -> OfferedPayment {
     let payer = Payer::new(1);
     offer(&payer.payload(&payer.valid_for(1, VALID_MS)))
 }
@@ -47,43 +47,43 @@ async fn mine(node: &Node) -> String {
 }
 
 /// Drops the newest block with its transaction, and lets the host notice.
-async fn drop_block(bench: &Bench, node: &Node, gate: &Gate) {
+async fn drop_block(fixture: &Fixture, node: &Node, payments: &Payments) {
     {
         let mut chain = node.chain.lock().unwrap();
         (chain.mined, chain.safe) = (None, chain.safe - 1);
         chain.pool.clear();
     }
-    look(bench, gate, 0).await;
-    look(bench, gate, 15).await;
-    assert_eq!(count_reorganized(&*bench.store, 10).await.unwrap(), 1);
+    look(fixture, payments, 0).await;
+    look(fixture, payments, 15).await;
+    assert_eq!(count_reorganized(&*fixture.store, 10).await.unwrap(), 1);
 }
 
 /// Moves the clock on, and lets the host look at the chain.
-async fn look(bench: &Bench, gate: &Gate, secs: u64) {
-    bench.clock.set(bench.clock.now().plus_millis(secs * 1_000));
-    gate.watch_settlements().await.unwrap();
+async fn look(fixture: &Fixture, payments: &Payments, secs: u64) {
+    fixture.clock.set(fixture.clock.now().plus_millis(secs * 1_000));
+    payments.watch_settlements().await.unwrap();
 }
 
 async fn dropped() -> Dropped {
-    let (node, bench) = (Node::of(Chain::at(NOW)).await, Bench::new().await);
-    let gate = host(&bench, &node, Duration::from_secs(60));
-    let admission = run(gate.admit(&terms(), long(), REQUEST).await);
+    let (node, fixture) = (Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let payments = host(&fixture, &node, Duration::from_secs(60));
+    let admission = run(payments.admit(&terms(), long(), REQUEST).await);
     let id = admission.id().clone();
     let settling = tokio::spawn({
-        let gate = Arc::clone(&gate);
-        async move { gate.settle(admission, answer(ANSWER), &draft()).await }
+        let payments = Arc::clone(&payments);
+        async move { payments.settle(admission, answer(ANSWER), &draft()).await }
     });
     let transaction = mine(&node).await;
     let receipt = settling.await.unwrap().unwrap().receipt_id.parse().unwrap();
-    drop_block(&bench, &node, &gate).await;
-    assert!(gate.reorganized(&receipt).await.unwrap().is_some());
-    Dropped { bench, node, gate, id, receipt, transaction }
+    drop_block(&fixture, &node, &payments).await;
+    assert!(payments.reorganized(&receipt).await.unwrap().is_some());
+    Dropped { fixture, node, payments, id, receipt, transaction }
 }
 
 /// Returns the data of the events about reorganizations, the newest last.
-async fn events(bench: &Bench) -> Vec<Value> {
+async fn events(fixture: &Fixture) -> Vec<Value> {
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(&bytes[bytes.iter().position(|byte| *byte == b'{')?..]).ok();
-    let events = bench.all(Space::Events).await;
+    let events = fixture.all(Space::Events).await;
     let of_kind = events.iter().filter_map(|(_, bytes)| parse(bytes)).filter(|event| event["kind"] == "payment.reorganized");
     of_kind.map(|event| event["data"].clone()).collect()
 }
@@ -91,68 +91,67 @@ async fn events(bench: &Bench) -> Vec<Value> {
 /// Regression test: the host looked up only the first transaction, so the payment stayed reorganized forever.
 #[tokio::test]
 async fn reorganized_payment_that_somebody_else_sends_is_settled_again() {
-    let Dropped { bench, node, gate, id, receipt, transaction } = dropped().await;
+    let Dropped { fixture, node, payments, id, receipt, transaction } = dropped().await;
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
-    look(&bench, &gate, 10).await;
-    assert!(gate.reorganized(&receipt).await.unwrap().is_none());
-    assert_eq!(count_reorganized(&*bench.store, 10).await.unwrap(), 0);
-    let resettled = gate.resettled(&receipt).await.unwrap().unwrap();
+    look(&fixture, &payments, 10).await;
+    assert!(payments.reorganized(&receipt).await.unwrap().is_none());
+    assert_eq!(count_reorganized(&*fixture.store, 10).await.unwrap(), 0);
+    let resettled = payments.resettled(&receipt).await.unwrap().unwrap();
     assert_eq!((resettled.transaction.as_str(), &resettled.former), (TRANSACTION, &vec![transaction.clone()]));
-    let state = gate.state(&id).await.unwrap().unwrap();
+    let state = payments.state(&id).await.unwrap().unwrap();
     assert_eq!(state.transaction.as_deref(), Some(TRANSACTION));
     assert!(matches!(&state.settlement, Some(Reorganization::Settled { former, .. }) if *former == [transaction.clone()]), "{state:?}");
-    let told = stored(gate.admit(&terms(), long(), REQUEST).await);
-    assert_eq!(&told.body[..], ANSWER);
-    assert!(told.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{told:?}");
-    let told = events(&bench).await;
-    assert_eq!(told.iter().map(|data| data["state"].as_str().unwrap()).collect::<Vec<_>>(), ["reorganized", "settled"]);
-    assert_eq!((&told[1]["transaction"], &told[1]["formerTransaction"]), (&json!(TRANSACTION), &json!(transaction)));
-    let reading = crate::ledger::read(&*bench.store, 10, None).await.unwrap();
+    let answer = stored(payments.admit(&terms(), long(), REQUEST).await);
+    assert_eq!(&answer.body[..], ANSWER);
+    assert!(answer.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{answer:?}");
+    let answer = events(&fixture).await;
+    assert_eq!(answer.iter().map(|data| data["state"].as_str().unwrap()).collect::<Vec<_>>(), ["reorganized", "settled"]);
+    assert_eq!((&answer[1]["transaction"], &answer[1]["formerTransaction"]), (&json!(TRANSACTION), &json!(transaction)));
+    let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
     assert!(reading.agrees && reading.reorganized.is_empty(), "{reading:?}");
     // No other payment can claim the transaction, or the first one.
     for transaction in [TRANSACTION, transaction.as_str()] {
-        let paid = transactions::paid_by(&*bench.store, "eip155:84532", transaction).await.unwrap();
+        let paid = transactions::paid_by(&*fixture.store, "eip155:84532", transaction).await.unwrap();
         assert_eq!(paid.receipts.iter().map(|paid| paid.receipt_id.as_str()).collect::<Vec<_>>(), [receipt.as_str()]);
     }
     // The receipt stays as it was signed.
-    assert_eq!(bench.receipts().await[0].transaction, Some(transaction));
+    assert_eq!(fixture.receipts().await[0].transaction, Some(transaction));
     assert!(node.chain.lock().unwrap().pool.is_empty(), "it was not sent again");
 }
 
 #[tokio::test]
 async fn authorization_that_is_gone_or_expired_stays_reorganized() {
     let another = paid(&Payer::new(1).address(), PRICE.0);
-    for (spent, hours, loss) in [(Some(cancelled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)]
-    {
-        let Dropped { bench, node, gate, id, receipt, transaction } = dropped().await;
+    for (spent, hours, loss) in [(Some(canceled()), 0, Loss::Canceled), (Some(another), 0, Loss::UsedElsewhere), (None, 2, Loss::Expired)] {
+        let Dropped { fixture, node, payments, id, receipt, transaction } = dropped().await;
         {
             let mut chain = node.chain.lock().unwrap();
             chain.spent = spent.map(|logs| (99_990, logs));
             chain.at = NOW.plus_millis(hours * VALID_MS);
         }
-        look(&bench, &gate, 10).await;
-        let settlement = gate.reorganized(&receipt).await.unwrap().unwrap();
+        look(&fixture, &payments, 10).await;
+        let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
         assert_eq!((settlement.lost, settlement.transaction()), (Some(loss), transaction.as_str()));
-        let reading = crate::ledger::read(&*bench.store, 10, None).await.unwrap();
+        let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
         assert_eq!((reading.agrees, reading.reorganized[0].lost), (false, Some(loss)));
-        assert_eq!(events(&bench).await[1]["lost"], json!(loss));
-        let asked = node.asked.lock().unwrap().len();
-        look(&bench, &gate, 600).await;
-        assert_eq!(node.asked.lock().unwrap().len(), asked, "the host asks no more about it");
+        assert_eq!(events(&fixture).await[1]["lost"], json!(loss));
+        let request = node.requested.lock().unwrap().len();
+        look(&fixture, &payments, 600).await;
+        assert_eq!(node.requested.lock().unwrap().len(), request, "the host asks no more about it");
         assert!(node.chain.lock().unwrap().pool.is_empty(), "{loss}: it is not sent again");
-        let state = gate.state(&id).await.unwrap().unwrap();
+        let state = payments.state(&id).await.unwrap().unwrap();
         let since = settlement.at;
         assert_eq!(state.settlement, Some(Reorganization::Reorganized { transaction, since, lost: Some(loss) }));
         assert_eq!(state.without_purchase().settlement, None, "it names the transaction");
-        assert_refund_warns(&bench, &receipt, &loss.to_string()).await;
+        assert_refund_warns(&fixture, &receipt, &loss.to_string()).await;
     }
 }
 
 /// Refunds a receipt, twice with the same transaction, and checks that each answer has a warning with this text.
-async fn assert_refund_warns(bench: &Bench, receipt: &ReceiptId, text: &str) {
-    let asked = Refunding { transaction: Some(format!("0x{:064x}", 7)), ..refunding(receipt.as_str()) };
+async fn assert_refund_warns(fixture: &Fixture, receipt: &ReceiptId, text: &str) {
+    let request = RefundRequest { transaction: Some(format!("0x{:064x}", 7)), ..refunding(receipt.as_str()) };
     for _ in 0..2 {
-        let given = bench.refunds().give(&asked, None).await.unwrap().public();
+        let given = fixture.refunds().issue(&request, None).await.unwrap().public();
         assert!(given["warning"].as_str().is_some_and(|warning| warning.contains(text)), "{given}");
     }
 }
@@ -160,140 +159,140 @@ async fn assert_refund_warns(bench: &Bench, receipt: &ReceiptId, text: &str) {
 /// Regression test: the refund was recorded without a warning.
 #[tokio::test]
 async fn refund_of_a_reorganized_payment_is_warned_of() {
-    let Dropped { bench, receipt, .. } = dropped().await;
-    assert_refund_warns(&bench, &receipt, "its money has not moved again yet").await;
+    let Dropped { fixture, receipt, .. } = dropped().await;
+    assert_refund_warns(&fixture, &receipt, "its money has not moved again yet").await;
 }
 
 #[tokio::test]
 async fn unused_authorization_is_sent_again_and_settled() {
-    let Dropped { bench, node, gate, id, receipt, transaction } = dropped().await;
-    look(&bench, &gate, 9).await;
+    let Dropped { fixture, node, payments, id, receipt, transaction } = dropped().await;
+    look(&fixture, &payments, 9).await;
     assert!(node.chain.lock().unwrap().pool.is_empty(), "the transaction may be in one of the next blocks");
     let looking = tokio::spawn({
-        let gate = Arc::clone(&gate);
-        bench.clock.set(bench.clock.now().plus_millis(1_000));
-        async move { gate.watch_settlements().await }
+        let payments = Arc::clone(&payments);
+        fixture.clock.set(fixture.clock.now().plus_millis(1_000));
+        async move { payments.watch_settlements().await }
     });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    let row = REORGANIZED.get(&*bench.store, &receipt).await.unwrap().unwrap();
+    let row = REORGANIZED.get(&*fixture.store, &receipt).await.unwrap().unwrap();
     assert_eq!((row.recovery.transaction, row.recovery.sendings), (Some(keccak256(&sent).to_string()), 1), "it is recorded first");
     let again = mine(&node).await;
     looking.await.unwrap().unwrap();
-    assert!(gate.reorganized(&receipt).await.unwrap().is_none());
-    assert_eq!(gate.state(&id).await.unwrap().unwrap().transaction, Some(again.clone()));
+    assert!(payments.reorganized(&receipt).await.unwrap().is_none());
+    assert_eq!(payments.state(&id).await.unwrap().unwrap().transaction, Some(again.clone()));
     // Its new block is watched too.
-    drop_block(&bench, &node, &gate).await;
-    let settlement = gate.reorganized(&receipt).await.unwrap().unwrap();
+    drop_block(&fixture, &node, &payments).await;
+    let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
     assert_eq!((settlement.transaction(), &settlement.settlement.former), (again.as_str(), &vec![transaction]));
 }
 
 #[tokio::test]
 async fn only_one_of_two_hosts_sends_the_payment_and_only_once() {
-    let Dropped { bench, node, .. } = dropped().await;
-    let hosts = [(); 2].map(|()| host(&bench, &node, Duration::from_millis(50)));
-    bench.clock.set(bench.clock.now().plus_millis(10_000));
+    let Dropped { fixture, node, .. } = dropped().await;
+    let hosts = [(); 2].map(|()| host(&fixture, &node, Duration::from_millis(50)));
+    fixture.clock.set(fixture.clock.now().plus_millis(10_000));
     let (one, other) = tokio::join!(hosts[0].watch_settlements(), hosts[1].watch_settlements());
     one.and(other).unwrap();
     until(|| (!node.chain.lock().unwrap().pool.is_empty()).then_some(())).await;
     // While it is pending, nobody sends another one.
-    look(&bench, &hosts[1], 15).await;
-    look(&bench, &hosts[0], 30).await;
+    look(&fixture, &hosts[1], 15).await;
+    look(&fixture, &hosts[0], 30).await;
     assert_eq!(node.chain.lock().unwrap().pool.len(), 1);
 }
 
 #[tokio::test]
 async fn payment_is_sent_again_at_most_five_times() {
-    let Dropped { bench, node, gate, receipt, .. } = dropped().await;
+    let Dropped { fixture, node, payments, receipt, .. } = dropped().await;
     let refuses = json!({ "code": -32000, "message": "insufficient funds for gas * price + value" });
     node.chain.lock().unwrap().instead = Some(("eth_sendRawTransaction", refuses));
     let before = node.times("eth_sendRawTransaction");
     for _ in 0..10 {
-        look(&bench, &gate, 240).await;
+        look(&fixture, &payments, 240).await;
     }
     assert_eq!(node.times("eth_sendRawTransaction") - before, 5);
-    let settlement = gate.reorganized(&receipt).await.unwrap().unwrap();
+    let settlement = payments.reorganized(&receipt).await.unwrap().unwrap();
     assert_eq!((settlement.lost, settlement.recovery.replica), (None, None), "somebody else may still send it");
 }
 
 /// Returns a payment that was settled before its run.
-async fn charged() -> (Bench, Arc<Node>, Arc<Gate>, OwedRun) {
-    let (node, bench) = (Node::of(Chain::at(NOW)).await, Bench::new().await);
-    let gate = host(&bench, &node, Duration::from_secs(60));
-    let admission = run(gate.admit(&upfront(), pays(1, 1), REQUEST).await);
+async fn charged() -> (Fixture, Arc<Node>, Arc<Payments>, OwedRun) {
+    let (node, fixture) = (Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let payments = host(&fixture, &node, Duration::from_secs(60));
+    let admission = run(payments.admit(&upfront(), pays(1, 1), REQUEST).await);
     let charging = tokio::spawn({
-        let gate = Arc::clone(&gate);
-        async move { gate.settle_before(admission, &closing()).await }
+        let payments = Arc::clone(&payments);
+        async move { payments.settle_before(admission, &closing()).await }
     });
     mine(&node).await;
     let owed = charging.await.unwrap().unwrap();
-    (bench, node, gate, owed)
+    (fixture, node, payments, owed)
 }
 
 /// Shows the payment again, and begins a run for it.
-async fn again(gate: &Arc<Gate>) -> Result<Option<OwedRun>, Refusal> {
-    match gate.admit(&upfront(), pays(1, 1), REQUEST).await {
-        Ok(Admit::Owed(owed)) => gate.resume(owed, &upfront(), Request::from(REQUEST)).await,
+async fn again(payments: &Arc<Payments>) -> Result<Option<OwedRun>, Refusal> {
+    match payments.admit(&upfront(), pays(1, 1), REQUEST).await {
+        Ok(Admit::Owed(owed)) => payments.resume(owed, &upfront(), PaymentRequest::from(REQUEST)).await,
         other => panic!("nothing is owed: {}", what(&other)),
     }
 }
 
 #[tokio::test]
 async fn owed_run_waits_until_its_payment_is_settled_again() {
-    let (bench, node, gate, owed) = charged().await;
+    let (fixture, node, payments, owed) = charged().await;
     let id = owed.payment().clone();
     _ = owed.fail(true).await;
-    drop_block(&bench, &node, &gate).await;
-    let refused = again(&gate).await.err();
+    drop_block(&fixture, &node, &payments).await;
+    let refused = again(&payments).await.err();
     assert!(matches!(&refused, Some(Refusal::Reorganized(payment)) if *payment == id), "{refused:?}");
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
-    look(&bench, &gate, 10).await;
-    let run = again(&gate).await.unwrap().expect("nobody was faster");
-    let told = run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
-    assert!(told.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{told:?}");
-    assert_eq!(stored(gate.admit(&upfront(), pays(1, 1), REQUEST).await), told);
-    assert_eq!(gate.state(&id).await.unwrap().unwrap().state, State::Settled);
+    look(&fixture, &payments, 10).await;
+    let run = again(&payments).await.unwrap().expect("nobody was faster");
+    let response = run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
+    assert!(response.settlement.as_ref().unwrap().body.contains(TRANSACTION), "{response:?}");
+    assert_eq!(stored(payments.admit(&upfront(), pays(1, 1), REQUEST).await), response);
+    assert_eq!(payments.state(&id).await.unwrap().unwrap().state, PaymentPhase::Settled);
 }
 
 #[tokio::test]
 async fn no_run_is_owed_once_its_payment_is_lost() {
-    let (bench, node, gate, owed) = charged().await;
+    let (fixture, node, payments, owed) = charged().await;
     _ = owed.fail(true).await;
-    drop_block(&bench, &node, &gate).await;
-    node.chain.lock().unwrap().spent = Some((99_990, cancelled()));
-    look(&bench, &gate, 10).await;
-    let refused = again(&gate).await.err();
+    drop_block(&fixture, &node, &payments).await;
+    node.chain.lock().unwrap().spent = Some((99_990, canceled()));
+    look(&fixture, &payments, 10).await;
+    let refused = again(&payments).await.err();
     assert!(matches!(refused, Some(Refusal::NoMoreRuns { .. })), "{refused:?}");
 }
 
 #[tokio::test]
 async fn earlier_answer_stays_available_after_a_reorganization() {
-    let (bench, node, gate, owed) = charged().await;
+    let (fixture, node, payments, owed) = charged().await;
     let (receipt, given) = (owed.receipt().to_owned(), owed.deliver(answer(ANSWER), &delivery(false)).await.unwrap());
-    drop_block(&bench, &node, &gate).await;
-    assert_eq!(stored(gate.admit(&upfront(), pays(1, 1), REQUEST).await), given);
-    let reading = crate::ledger::read(&*bench.store, 10, None).await.unwrap();
+    drop_block(&fixture, &node, &payments).await;
+    assert_eq!(stored(payments.admit(&upfront(), pays(1, 1), REQUEST).await), given);
+    let reading = crate::ledger::read(&*fixture.store, 10, None).await.unwrap();
     assert_eq!((reading.agrees, reading.reorganized[0].receipt_id.as_str()), (false, receipt.as_str()));
 }
 
 #[tokio::test]
 async fn unresolved_settlement_found_on_the_chain_is_owed() {
-    let (node, bench) = (Node::of(Chain::at(NOW)).await, Bench::new().await);
-    let gate = host(&bench, &node, Duration::from_millis(50));
-    let admission = run(gate.admit(&upfront(), pays(1, 1), REQUEST).await);
+    let (node, fixture) = (Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let payments = host(&fixture, &node, Duration::from_millis(50));
+    let admission = run(payments.admit(&upfront(), pays(1, 1), REQUEST).await);
     let id = admission.id().clone();
-    let unknown = gate.settle_before(admission, &closing()).await.err();
+    let unknown = payments.settle_before(admission, &closing()).await.err();
     assert!(matches!(unknown, Some(SettleError::Unknown { .. })), "{unknown:?}");
-    bench.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
-    gate.recover().await.unwrap();
-    gate.tick().await.unwrap();
-    let state = async || gate.state(&id).await.unwrap().unwrap().state;
-    assert_eq!(state().await, State::Unresolved);
-    assert_eq!(gate.look_up_unresolved(None).await.unwrap().as_ref(), Some(&id));
-    assert_eq!(state().await, State::Unresolved, "its nonce is unused");
+    fixture.clock.set(NOW.plus_millis(24 * 60 * 60 * 1_000));
+    payments.recover().await.unwrap();
+    payments.tick().await.unwrap();
+    let state = async || payments.state(&id).await.unwrap().unwrap().state;
+    assert_eq!(state().await, PaymentPhase::Unresolved);
+    assert_eq!(payments.look_up_unresolved(None).await.unwrap().as_ref(), Some(&id));
+    assert_eq!(state().await, PaymentPhase::Unresolved, "its nonce is unused");
     node.chain.lock().unwrap().spent = Some((99_990, paid(PAY_TO, PRICE.0)));
-    gate.look_up_unresolved(None).await.unwrap();
-    assert_eq!((state().await, count_unresolved(&*bench.store, 10).await.unwrap()), (State::Owed, 0));
-    let run = again(&gate).await.unwrap().expect("nobody was faster");
+    payments.look_up_unresolved(None).await.unwrap();
+    assert_eq!((state().await, count_unresolved(&*fixture.store, 10).await.unwrap()), (PaymentPhase::Owed, 0));
+    let run = again(&payments).await.unwrap().expect("nobody was faster");
     run.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
-    assert_eq!((state().await, bench.receipts().await.len()), (State::Settled, 1));
+    assert_eq!((state().await, fixture.receipts().await.len()), (PaymentPhase::Settled, 1));
 }

@@ -4,26 +4,27 @@ use super::{super::node::Sending, *};
 
 /// Returns answers of gateways and nodes to a transaction that may have been broadcast.
 pub(super) fn unclear_answers() -> Vec<(u16, String)> {
-    let said = |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }).to_string();
+    let describe =
+        |code: i64, message: &str| json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }).to_string();
     vec![
         (504, json!({ "message": "Endpoint request timed out" }).to_string()),
         (502, "<html>Bad gateway</html>".to_owned()),
         (503, json!({ "error": "Service unavailable" }).to_string()),
-        (500, said(-32603, "Internal error")),
-        (200, said(-32603, "Internal error")),
-        (200, said(-32603, "insufficient funds for gas * price + value")),
-        (503, said(-32000, "insufficient funds for gas * price + value")),
-        (429, said(-32005, "rate limit exceeded")),
-        (200, said(-32005, "daily request count exceeded, request rate limited")),
-        (200, said(-32000, "request timed out")),
-        (200, said(-32000, "context deadline exceeded")),
-        (200, said(-32000, "nonce too low: next nonce 8, tx nonce 7")),
-        (200, said(-32000, "replacement transaction underpriced")),
-        (200, said(-32000, "already known")),
-        (200, said(-32000, "insufficient funds for gas * price + value")),
-        (200, said(-32010, "AlreadyKnown")),
-        (200, said(-32001, "Nonce too low")),
-        (200, said(-32099, "upstream request failed")),
+        (500, describe(-32603, "Internal error")),
+        (200, describe(-32603, "Internal error")),
+        (200, describe(-32603, "insufficient funds for gas * price + value")),
+        (503, describe(-32000, "insufficient funds for gas * price + value")),
+        (429, describe(-32005, "rate limit exceeded")),
+        (200, describe(-32005, "daily request count exceeded, request rate limited")),
+        (200, describe(-32000, "request timed out")),
+        (200, describe(-32000, "context deadline exceeded")),
+        (200, describe(-32000, "nonce too low: next nonce 8, tx nonce 7")),
+        (200, describe(-32000, "replacement transaction underpriced")),
+        (200, describe(-32000, "already known")),
+        (200, describe(-32000, "insufficient funds for gas * price + value")),
+        (200, describe(-32010, "AlreadyKnown")),
+        (200, describe(-32001, "Nonce too low")),
+        (200, describe(-32099, "upstream request failed")),
         (200, json!({ "error": "Too many requests" }).to_string()),
         (200, json!({ "error": { "message": "insufficient funds for gas" } }).to_string()),
         (403, json!({ "error": { "code": -32000, "message": "intrinsic gas too low" } }).to_string()),
@@ -79,8 +80,8 @@ async fn a_transaction_that_was_broadcast_is_waited_for_whatever_the_node_answer
         let outcome = settling.await.unwrap();
         let hash = keccak256(&sent).to_string();
         assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == hash), "{case}: {outcome:?}");
-        let begun = Begun { transaction: Some(next), ..begun() };
-        let second = tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(2), &begun).await });
+        let started = StartedSettlement { transaction: Some(next), ..started_settlement() };
+        let second = tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(2), &started).await });
         let sent = until(|| node.chain.lock().unwrap().pool.get(1).cloned()).await;
         assert_eq!(read(&sent).nonce, 8, "{case}: the nonce was used again");
         second.abort();
@@ -105,8 +106,12 @@ async fn a_transaction_without_a_clear_answer_is_sent_again_as_it_is() {
         node.chain.lock().unwrap().sending = None;
         let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
         let questions: Vec<_> = {
-            let asked = node.asked.lock().unwrap();
-            asked.iter().filter(|question| question["method"] == "eth_sendRawTransaction").map(|asked| asked["params"].clone()).collect()
+            let request = node.requested.lock().unwrap();
+            request
+                .iter()
+                .filter(|question| question["method"] == "eth_sendRawTransaction")
+                .map(|request| request["params"].clone())
+                .collect()
         };
         assert!(questions.windows(2).all(|two| two[0] == two[1]), "{case}: {questions:?}");
         {

@@ -14,8 +14,9 @@ async fn prepared(facilitator: &EvmFacilitator, nonce: u64) -> B256 {
 
 /// Sends a signed transaction, and waits for its outcome in the background.
 fn sending(facilitator: &Arc<EvmFacilitator>, nonce: u64, hash: B256) -> tokio::task::JoinHandle<SettleOutcome> {
-    let (facilitator, begun) = (Arc::clone(facilitator), Begun { transaction: Some(hash.to_string()), ..begun() });
-    tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(nonce), &begun).await })
+    let (facilitator, started) =
+        (Arc::clone(facilitator), StartedSettlement { transaction: Some(hash.to_string()), ..started_settlement() });
+    tokio::spawn(async move { facilitator.settle(&Payer::new(1).payment(nonce), &started).await })
 }
 
 /// Returns all sent transactions once they meet a condition.
@@ -38,7 +39,7 @@ fn settled_by(outcome: &SettleOutcome, hash: &str) -> bool {
 
 /// If the node's answer was lost, the same transaction is sent again.
 #[tokio::test]
-async fn what_the_node_has_already_is_on_its_way() {
+async fn what_the_node_has_already_is_in_flight() {
     for message in ["already known", "Transaction with the same hash was already imported.", "known transaction: 0x11"] {
         let taken = Some(("eth_sendRawTransaction", json!({ "code": -32000, "message": message })));
         let node = Node::of(Chain { instead: taken, ..Chain::at(NOW) }).await;
@@ -51,8 +52,8 @@ async fn what_the_node_has_already_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn a_replacement_that_the_node_does_not_take_leaves_the_first_on_its_way() {
-    let node = Node::of(Chain { most_sent: 1, ..Chain::at(NOW) }).await;
+async fn a_replacement_that_the_node_does_not_take_leaves_the_first_in_flight() {
+    let node = Node::of(Chain { max_sent: 1, ..Chain::at(NOW) }).await;
     let facilitator = hasty(&node);
     let hash = prepared(&facilitator, 1).await;
     let settling = sending(&facilitator, 1, hash);
@@ -67,7 +68,7 @@ async fn a_replacement_that_the_node_does_not_take_leaves_the_first_on_its_way()
 }
 
 #[tokio::test]
-async fn a_block_is_searched_once_for_what_is_on_its_way() {
+async fn a_block_is_searched_once_for_what_is_in_flight() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = patient(&node);
     let hash = prepared(&facilitator, 1).await;
@@ -116,7 +117,7 @@ async fn a_transaction_whose_nonce_another_one_used_is_the_chains_to_judge() {
 }
 
 #[tokio::test]
-async fn a_nonce_that_was_given_back_is_used_up_for_those_that_wait_and_for_more_if_need_be() {
+async fn a_released_nonce_is_filled_for_the_transactions_that_wait() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = hasty(&node);
     let (first, second) = (prepared(&facilitator, 1).await, prepared(&facilitator, 2).await);
@@ -124,7 +125,7 @@ async fn a_nonce_that_was_given_back_is_used_up_for_those_that_wait_and_for_more
     facilitator.abandon(&first.to_string());
     let sent = sent(&node, |sent| sent.iter().filter(|sent| sent.nonce == 7).count() > 1).await;
     let filled: Vec<_> = sent.iter().filter(|sent| sent.nonce == 7).collect();
-    assert!(filled.iter().all(|sent| empty(sent, 7)) && filled[0].most < filled[1].most, "{filled:?}");
+    assert!(filled.iter().all(|sent| empty(sent, 7)) && filled[0].max < filled[1].max, "{filled:?}");
     waiting.abort();
 }
 
@@ -143,7 +144,7 @@ async fn nonces_that_a_reorganization_dropped_are_all_filled() {
 
 #[tokio::test]
 async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
-    let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;
+    let node = Node::of(Chain { remaining: 2, ..Chain::at(NOW) }).await;
     let facilitator = hasty(&node);
     let hash = prepared(&facilitator, 1).await;
     let waiting = sending(&facilitator, 1, hash);
@@ -154,10 +155,10 @@ async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
 
 /// The host was killed after taking the nonce and before sending.
 #[tokio::test]
-async fn a_nonce_that_a_host_of_the_same_store_took_and_never_sent_is_used_up_by_the_one_that_waits_for_it() {
+async fn a_nonce_another_host_never_sent_is_used_by_the_host_that_waits() {
     let node = Node::of(Chain::at(NOW)).await;
-    let [gone, facilitator] = hosts(&node, Duration::from_millis(1));
-    prepared(&gone, 1).await;
+    let [removed, facilitator] = hosts(&node, Duration::from_millis(1));
+    prepared(&removed, 1).await;
     let hash = prepared(&facilitator, 2).await;
     let waiting = sending(&facilitator, 2, hash);
     let sent = sent(&node, |sent| sent.iter().filter(|sent| sent.nonce == 7).count() > 1).await;
@@ -167,20 +168,20 @@ async fn a_nonce_that_a_host_of_the_same_store_took_and_never_sent_is_used_up_by
 }
 
 #[tokio::test]
-async fn hosts_of_one_store_leave_each_others_transactions_and_count_on_behind_those_of_strangers() {
-    let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;
+async fn hosts_of_one_store_leave_each_others_transactions_alone() {
+    let node = Node::of(Chain { remaining: 2, ..Chain::at(NOW) }).await;
     let [one, other] = hosts(&node, Duration::from_secs(600));
     let too_low = json!({ "code": -32000, "message": "nonce too low" });
     let hash = prepared(&one, 1).await;
     {
         let mut chain = node.chain.lock().unwrap();
-        (chain.instead, chain.used, chain.left) = (Some(("eth_sendRawTransaction", too_low)), 10, 0);
+        (chain.instead, chain.used, chain.remaining) = (Some(("eth_sendRawTransaction", too_low)), 10, 0);
     }
     let outcome = sending(&one, 1, hash).await.unwrap();
     assert!(matches!(outcome, SettleOutcome::Unknown(_)), "9 is a stranger's: {outcome:?}");
     {
         let mut chain = node.chain.lock().unwrap();
-        (chain.instead, chain.left) = (None, 2);
+        (chain.instead, chain.remaining) = (None, 2);
     }
     let mut waiting = vec![];
     for (facilitator, nonce) in [(&one, 12), (&other, 13), (&one, 14)] {

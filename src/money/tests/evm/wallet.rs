@@ -11,7 +11,7 @@ const BY_KEY: &str = "transferWithAuthorization(address,address,uint256,uint256,
 const BY_CONTRACT: &str = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)";
 
 /// Returns a payment whose signature is not by the payer's key.
-fn by_contract() -> Payment {
+fn by_contract() -> OfferedX402 {
     let (wallet, owner) = (Payer::new(1), Payer::new(2));
     let mut payload = wallet.payload(&wallet.authorization(1));
     payload["payload"]["signature"] = json!(owner.sign(&wallet.authorization(1)));
@@ -24,24 +24,25 @@ async fn answering(answer: Value) -> Arc<Node> {
 }
 
 /// Returns the transaction sent for a payment.
-async fn sent(node: &Node, payment: Payment) -> Sent {
+async fn sent(node: &Node, payment: OfferedX402) -> Sent {
     let facilitator = patient(node);
     let transaction = facilitator.prepare(&payment).await.unwrap();
-    let settling = tokio::spawn(async move { facilitator.settle(&payment, &Begun { transaction, ..begun() }).await });
+    let settling =
+        tokio::spawn(async move { facilitator.settle(&payment, &StartedSettlement { transaction, ..started_settlement() }).await });
     let raw = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
     settling.abort();
     read(&raw)
 }
 
 /// Returns the function's selector and the six words that both variants share.
-fn transfer(function: &str, payment: &Payment) -> Vec<u8> {
+fn transfer(function: &str, payment: &OfferedX402) -> Vec<u8> {
     let Transfer { from, to, value, valid_after, valid_before, nonce } = payment.transfer().unwrap().0;
     let numbers = [value, valid_after, valid_before].map(B256::from);
     [&keccak256(function)[..4], &[from.into_word(), to.into_word()].concat(), &numbers.concat(), &nonce[..]].concat()
 }
 
 #[tokio::test]
-async fn the_token_is_called_with_what_the_payer_signed_and_gas_by_half_more_than_it_needs() {
+async fn the_token_call_has_the_signed_terms_and_half_more_gas() {
     let (node, payment) = (Node::of(Chain::at(NOW)).await, Payer::new(1).payment(1));
     let sent = sent(&node, payment.clone()).await;
     assert_eq!((sent.to, sent.gas), (ASSETS[0].address.parse().unwrap(), 90_000));
@@ -53,7 +54,7 @@ async fn the_token_is_called_with_what_the_payer_signed_and_gas_by_half_more_tha
 #[tokio::test]
 async fn a_wallet_that_is_a_contract_pays_where_it_says_that_it_signed() {
     let (node, payment) = (answering(json!(SIGNED)).await, by_contract());
-    assert_eq!(patient(&node).verify(&payment).await, Verdict::Valid);
+    assert_eq!(patient(&node).verify(&payment).await, VerifyResult::Valid);
     let data = sent(&node, payment.clone()).await.data;
     assert!(data.starts_with(&transfer(BY_CONTRACT, &payment)), "{data}");
     let signature = hex::decode(payment.transfer().unwrap().1).unwrap();
@@ -61,15 +62,15 @@ async fn a_wallet_that_is_a_contract_pays_where_it_says_that_it_signed() {
 }
 
 #[tokio::test]
-async fn what_a_wallet_did_not_sign_is_refused_and_a_node_that_cannot_tell_decides_nothing() {
+async fn an_unsigned_payment_is_refused_and_a_failing_node_decides_nothing() {
     let error = |message: &str| json!({ "code": 3, "message": message });
     for answer in [json!(format!("0x{:064x}", 1)), json!("0x"), json!(format!("{SIGNED}00")), error("execution reverted")] {
         let verdict = patient(&*answering(answer.clone()).await).verify(&by_contract()).await;
         let code = "invalid_exact_evm_signature";
-        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{answer}: {verdict:?}");
+        assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == code), "{answer}: {verdict:?}");
     }
     let verdict = patient(&*answering(error("rate limited")).await).verify(&by_contract()).await;
-    assert!(matches!(verdict, Verdict::Unavailable(_)), "not the payer's fault: {verdict:?}");
+    assert!(matches!(verdict, VerifyResult::Unavailable(_)), "not the payer's fault: {verdict:?}");
 }
 
 /// The wallet signed before the run, and loops after it. That is its refusal, and not the node's.
@@ -78,13 +79,13 @@ async fn wallet_that_uses_up_its_gas_has_not_signed() {
     for message in ["out of gas", "invalid opcode: INVALID", "stack limit reached 1024 (1023)"] {
         let (node, payment) = (answering(json!(SIGNED)).await, by_contract());
         let facilitator = patient(&node);
-        assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+        assert_eq!(facilitator.verify(&payment).await, VerifyResult::Valid);
         node.chain.lock().unwrap().instead = Some(("eth_call", json!({ "code": -32000, "message": message })));
         let refused = facilitator.prepare(&payment).await;
         let code = "invalid_exact_evm_signature";
-        assert!(matches!(&refused, Err(Unprepared::Refused { reason, .. }) if reason == code), "{message}: {refused:?}");
-        let asked = node.asked.lock().unwrap();
-        let of_calls = asked.iter().filter(|question| question["method"] == "eth_call").map(|question| &question["params"][0]["gas"]);
+        assert!(matches!(&refused, Err(PrepareError::Refused { reason, .. }) if reason == code), "{message}: {refused:?}");
+        let request = node.requested.lock().unwrap();
+        let of_calls = request.iter().filter(|question| question["method"] == "eth_call").map(|question| &question["params"][0]["gas"]);
         let limits: Vec<_> = of_calls.filter_map(Value::as_str).collect();
         assert_eq!(limits, ["0xf4240", "0xf4240"], "what a node runs for a wallet has an end");
     }
@@ -97,7 +98,10 @@ async fn transfer_that_runs_out_of_gas_is_refused_and_a_poor_signer_is_not_the_p
         let instead = Some(("eth_estimateGas", json!({ "code": -32000, "message": message })));
         let node = Node::of(Chain { instead, ..Chain::at(NOW) }).await;
         let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
-        assert!(matches!((is_refused, &verdict), (true, Verdict::Invalid { .. }) | (false, Verdict::Unavailable(_))), "{verdict:?}");
+        assert!(
+            matches!((is_refused, &verdict), (true, VerifyResult::Invalid { .. }) | (false, VerifyResult::Unavailable(_))),
+            "{verdict:?}"
+        );
     }
 }
 
@@ -106,7 +110,7 @@ async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
     for (gas, pays) in [("0xf4240", true), ("0xf4241", false)] {
         let node = Node::of(Chain { instead: Some(("eth_estimateGas", json!(gas))), ..Chain::at(NOW) }).await;
         let verdict = patient(&node).verify(&Payer::new(1).payment(1)).await;
-        assert!(matches!((pays, &verdict), (true, Verdict::Valid) | (false, Verdict::Invalid { .. })), "{gas}: {verdict:?}");
+        assert!(matches!((pays, &verdict), (true, VerifyResult::Valid) | (false, VerifyResult::Invalid { .. })), "{gas}: {verdict:?}");
     }
 }
 
@@ -116,7 +120,7 @@ async fn a_wallet_that_would_use_up_the_gas_does_not_pay() {
 async fn address_that_gets_code_after_verification_settles_as_a_contract() {
     let (node, payment) = (Node::of(Chain::at(NOW)).await, Payer::new(1).payment(1));
     let facilitator = patient(&node);
-    assert_eq!(facilitator.verify(&payment).await, Verdict::Valid);
+    assert_eq!(facilitator.verify(&payment).await, VerifyResult::Valid);
     assert!(payment.tried_gas().is_some_and(|tried| !tried.by_contract));
     node.chain.lock().unwrap().instead = Some(("eth_getCode", json!(format!("0xef0100{}", "11".repeat(20)))));
     facilitator.prepare(&payment).await.unwrap();

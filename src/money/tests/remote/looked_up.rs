@@ -3,9 +3,9 @@
 use super::*;
 
 /// Returns the outcome of a facilitator's answer with this chain.
-async fn looked_up(says: Says, chain: Chain) -> SettleOutcome {
-    let (server, node) = (Server::saying([says]).await, Node::of(chain).await);
-    facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await
+async fn looked_up(text: Says, chain: Chain) -> SettleOutcome {
+    let (server, node) = (Server::saying([text]).await, Node::of(chain).await);
+    facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &started_settlement()).await
 }
 
 /// Regression test: a success with an invented hash, or with another payment's, led to a receipt.
@@ -27,7 +27,7 @@ async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
         assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{case}: {outcome:?}");
     }
     // The hash is not that of the transfer, which the chain knows.
-    let other = says(200, json!({ "success": true, "transaction": TRANSACTION.replace('1', "2") }));
+    let other = replies(200, json!({ "success": true, "transaction": TRANSACTION.replace('1', "2") }));
     let outcome = looked_up(other, Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
     assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
 }
@@ -35,7 +35,7 @@ async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
 /// Regression test: the payer had paid but got no answer, and the ledger had no record.
 #[tokio::test]
 async fn a_facilitators_no_counts_only_while_the_nonce_is_unspent() {
-    let unauthorized = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
+    let unauthorized = replies(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
     for refusal in [
         refuses("invalid_exact_evm_insufficient_balance"),
         refuses("invalid_exact_evm_signature"),
@@ -56,12 +56,12 @@ async fn a_settlement_counts_once_it_has_the_confirmations_that_are_set() {
     for (confirmations, block, counts) in [(1, 100_050, true), (3, 100_048, true), (3, 100_049, false), (51, 100_000, true)] {
         let server = Server::saying([settled()]).await;
         let node = Node::of(Chain::at(NOW).spending(block, paid(PAY_TO, PRICE.0))).await;
-        let asked = node::Node::new(&node.url, ASSETS[0].network).unwrap().with_confirmations(confirmations);
+        let request = node::Node::new(&node.url, ASSETS[0].network).unwrap().with_confirmations(confirmations);
         let short = Duration::from_secs(1);
-        let facilitator = HttpFacilitator::new(&server.url, &FacilitatorAccess::default(), Some(Arc::new(asked)), Clock::fixed(NOW))
+        let facilitator = HttpFacilitator::new(&server.url, &FacilitatorAccess::default(), Some(Arc::new(request)), Clock::fixed(NOW))
             .unwrap()
-            .with_patience(Patience { verify: short, settle: short, again: Duration::ZERO });
-        let outcome = facilitator.settle(&Payer::new(1).payment(1), &begun()).await;
+            .with_timeout(FacilitatorTimeouts { verify: short, settle: short, again: Duration::ZERO });
+        let outcome = facilitator.settle(&Payer::new(1).payment(1), &started_settlement()).await;
         assert_eq!(matches!(outcome, SettleOutcome::Settled(_)), counts, "{confirmations} from {block}: {outcome:?}");
         assert!(counts || matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
     }
@@ -83,13 +83,16 @@ async fn a_payment_that_is_spent_at_the_first_question_is_noted() {
         let node = Node::of(Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
         let (server, payment) = (Server::saying(answers).await, Payer::new(1).payment(1));
         let facilitator = facilitator(&server, with_node.then_some(&node));
-        facilitator.with_patience(Patience { again: Duration::from_secs(2), ..SHORT }).settle(&payment, &begun()).await;
+        facilitator
+            .with_timeout(FacilitatorTimeouts { again: Duration::from_secs(2), ..SHORT })
+            .settle(&payment, &started_settlement())
+            .await;
         assert_eq!(payment.was_spent_before(), spent_before, "{what}");
     }
 }
 
 /// Returns a payment whose authorization was changed before it was signed.
-fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
+fn signing(change: impl FnOnce(&mut Authorization)) -> OfferedX402 {
     let mut authorization = Payer::new(1).authorization(1);
     change(&mut authorization);
     decode(&Payer::new(1).payload(&authorization)).unwrap()
@@ -99,7 +102,7 @@ fn signing(change: impl FnOnce(&mut Authorization)) -> Payment {
 /// itself.
 #[tokio::test]
 async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_work() {
-    let server = Server::saying([says(200, json!({ "isValid": true }))]).await;
+    let server = Server::saying([replies(200, json!({ "isValid": true }))]).await;
     let facilitator = facilitator(&server, None);
     let changes: [(fn(&mut Authorization), &str); 4] = [
         (|a| a.to = Payer::new(2).address(), "invalid_exact_evm_recipient_mismatch"),
@@ -109,10 +112,10 @@ async fn authorization_that_does_not_pay_what_is_asked_is_refused_before_the_wor
     ];
     for (change, code) in changes {
         let verdict = facilitator.verify(&signing(change)).await;
-        assert!(matches!(&verdict, Verdict::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
+        assert!(matches!(&verdict, VerifyResult::Invalid { reason, .. } if reason == code), "{code}: {verdict:?}");
     }
     assert!(server.asked().is_empty(), "nobody is asked");
-    assert_eq!(facilitator.verify(&signing(|a| a.value = (PRICE.0 + 1).to_string())).await, Verdict::Valid);
+    assert_eq!(facilitator.verify(&signing(|a| a.value = (PRICE.0 + 1).to_string())).await, VerifyResult::Valid);
 }
 
 #[tokio::test]
@@ -124,7 +127,7 @@ async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
     {
         for (block, is_final) in [(99_990, true), (100_010, false)] {
             let (server, node) = (Server::saying([settled()]).await, Node::of(Chain::at(NOW).spending(block, logs.clone())).await);
-            let outcome = facilitator(&server, Some(&node)).settle(&payment, &begun()).await;
+            let outcome = facilitator(&server, Some(&node)).settle(&payment, &started_settlement()).await;
             let is_unpaid = match &outcome {
                 SettleOutcome::Refused { .. } => is_final,
                 SettleOutcome::Unknown(_) => !is_final,
@@ -139,32 +142,39 @@ async fn transfer_that_does_not_pay_what_is_asked_proves_nothing() {
 /// for good.
 #[tokio::test]
 async fn payment_that_was_refused_and_has_moved_after_all_buys_its_answer() {
-    let valid = says(200, json!({ "isValid": true }));
-    let spent = || says(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
+    let valid = replies(200, json!({ "isValid": true }));
+    let spent = || replies(200, json!({ "isValid": false, "invalidReason": "invalid_exact_evm_nonce_already_used" }));
     let no = refuses("invalid_exact_evm_signature");
     let answers = [valid, no, spent(), spent(), spent(), refuses("invalid_exact_evm_nonce_already_used")];
-    let (server, node, bench) = (Server::saying(answers).await, Node::of(Chain::at(NOW)).await, Bench::new().await);
-    let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
-    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
-    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&bench.store)));
-    let gate =
-        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
-    let first = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let (server, node, fixture) = (Server::saying(answers).await, Node::of(Chain::at(NOW)).await, Fixture::new().await);
+    let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
+    let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
+    let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&fixture.store)));
+    let payments = Payments::new(
+        Arc::clone(&fixture.store),
+        facilitator,
+        fixture.clock.clone(),
+        config(),
+        finisher,
+        replica,
+        Arc::clone(&fixture.objects),
+    );
+    let first = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = first.id().clone();
-    let refused = gate.settle(first, answer(ANSWER), &draft()).await;
+    let refused = payments.settle(first, answer(ANSWER), &draft()).await;
     assert!(matches!(&refused, Err(SettleError::Refused { .. })), "{refused:?}");
-    assert_eq!(bench.state(&id).await, Some(State::Refused));
+    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Refused));
     let code_of_spent = "invalid_exact_evm_nonce_already_used";
-    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await), code_of_spent, "the chain has no transfer");
+    assert_eq!(code(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await), code_of_spent, "the chain has no transfer");
     {
         let mut chain = node.chain.lock().unwrap();
         (chain.spent, chain.balance) = (Some((99_990, paid(PAY_TO, PRICE.0))), 0);
     }
-    assert_eq!(code(gate.admit(&terms(), Payer::new(1).pays(1), "another request").await), code_of_spent);
-    let second = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
-    assert_eq!(gate.settle(second, answer(ANSWER), &draft()).await.unwrap().body, ANSWER);
-    assert_eq!(bench.state(&id).await, Some(State::Settled));
-    assert_eq!(stored(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
-    let receipts = bench.receipts().await;
+    assert_eq!(code(payments.admit(&terms(), Payer::new(1).pays(1), "another request").await), code_of_spent);
+    let second = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    assert_eq!(payments.settle(second, answer(ANSWER), &draft()).await.unwrap().body, ANSWER);
+    assert_eq!(fixture.state(&id).await, Some(PaymentPhase::Settled));
+    assert_eq!(stored(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await).body, ANSWER);
+    let receipts = fixture.receipts().await;
     assert_eq!((receipts.len(), receipts[0].transaction.as_deref()), (1, Some(TRANSACTION)));
 }

@@ -12,17 +12,17 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
         { "x402Version": 2, "scheme": "exact", "network": SOLANA.caip2, "extra": { "feePayer": FEE_PAYER } },
         { "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": PAY_TO } },
     ]);
-    let server = Server::saying([says(200, json!({ "kinds": kinds }))]).await;
+    let server = Server::saying([replies(200, json!({ "kinds": kinds }))]).await;
     for (network, fee_payer, meter) in [(&SOLANA, Some(FEE_PAYER), None), (&BASE, None, Some(PAY_TO))] {
         let facilitator = facilitator(&server, None).asked_about(network);
-        let told = || (facilitator.fee_payer(network), facilitator.meter(network));
-        let heard = async {
-            while told() == (None, None) {
+        let describe = || (facilitator.fee_payer(network), facilitator.meter(network));
+        let received = async {
+            while describe() == (None, None) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), heard).await.unwrap();
-        assert_eq!(told(), (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
+        tokio::time::timeout(Duration::from_secs(30), received).await.unwrap();
+        assert_eq!(describe(), (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
     }
     assert_eq!(server.asked(), ["/supported", "/supported"]);
 }

@@ -7,7 +7,7 @@ use super::{
     super::node::{Chain, Node, TRANSACTION, TRANSFER, log, word},
     *,
 };
-use crate::facilitator::{chain::node, kind::remote::Patience};
+use crate::facilitator::{chain::node, kind::remote::FacilitatorTimeouts};
 
 sol! {
     struct Permitted { address token; uint256 amount; }
@@ -27,9 +27,9 @@ const NONCE: u64 = 256;
 const CHARGED: u64 = 12_300;
 
 /// Returns a payment with this charge.
-fn payment() -> Payment {
+fn payment() -> OfferedX402 {
     let payer = Payer::new(1);
-    let shown = Shown::decode(WireVersion::V2, &paid(&payer, &authorization(&payer, NONCE)).to_string()).unwrap();
+    let shown = ShownPayment::decode(WireVersion::V2, &paid(&payer, &authorization(&payer, NONCE)).to_string()).unwrap();
     let mut payment = shown.matching(&metered(), vec![requirements()]).unwrap();
     payment.charge(MicroUsd(CHARGED));
     payment
@@ -40,7 +40,7 @@ fn settle(nonce: u64, amount: u64) -> settleCall {
     let (payer, address) = (Payer::new(1), |text: &str| text.parse::<Address>().unwrap());
     settleCall {
         permit: Signed {
-            permitted: Permitted { token: address(ASSETS[0].address), amount: U256::from(MOST.0) },
+            permitted: Permitted { token: address(ASSETS[0].address), amount: U256::from(MAX.0) },
             nonce: U256::from(nonce),
             deadline: U256::from(NOW.as_secs() + 300),
         },
@@ -68,7 +68,7 @@ fn taken() -> Chain {
 
 async fn judged(chain: Chain) -> (SettleOutcome, Arc<Node>) {
     let node = Node::of(chain).await;
-    let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().judge(&payment(), NOW).await;
+    let outcome = node::Node::new(&node.url, ASSETS[0].network).unwrap().nonce_state(&payment(), NOW).await;
     (outcome, node)
 }
 
@@ -88,9 +88,9 @@ fn open(outcome: &SettleOutcome) -> bool {
 async fn a_permit_that_was_taken_is_found_in_the_block_that_marked_its_nonce() {
     let (outcome, node) = judged(taken()).await;
     assert!(settled(&outcome), "{outcome:?}");
-    let asked = node.asked.lock().unwrap();
+    let request = node.requested.lock().unwrap();
     let params = |method: &str| {
-        let questions = asked.iter().filter(|question| question["method"] == method);
+        let questions = request.iter().filter(|question| question["method"] == method);
         questions.map(|question| question["params"].clone()).collect::<Vec<_>>()
     };
     let bitmap = &params("eth_call")[0];
@@ -106,7 +106,7 @@ async fn a_permit_that_was_taken_is_found_in_the_block_that_marked_its_nonce() {
 #[tokio::test]
 async fn a_node_that_keeps_little_state_is_asked_for_events_in_ranges() {
     let early = |chain: Chain| Chain { state_from: 99_999, ..chain.spending(98_100, moved(PAY_TO, CHARGED)) };
-    let (outcome, node) = judged(Chain { most_span: 15, ..early(taken()) }).await;
+    let (outcome, node) = judged(Chain { max_span: 15, ..early(taken()) }).await;
     assert!(settled(&outcome), "{outcome:?}");
     assert!(node.times("eth_getLogs") < 100);
     assert_eq!(node.times("eth_getTransactionByHash"), 1);
@@ -144,8 +144,8 @@ async fn a_transaction_proves_that_it_took_this_permit() {
 async fn a_transaction_that_took_more_or_less_than_was_charged_leaves_it_open() {
     let call = called(&settle(NONCE, CHARGED + 1).abi_encode());
     let (outcome, _) = judged(Chain { called: Some(call), ..taken().spending(99_990, moved(PAY_TO, CHARGED + 1)) }).await;
-    let SettleOutcome::Unknown(why) = outcome else { panic!("{outcome:?}") };
-    assert!(why.contains("took 12301") && why.contains("12300 was charged"), "{why}");
+    let SettleOutcome::Unknown(reason) = outcome else { panic!("{outcome:?}") };
+    assert!(reason.contains("took 12301") && reason.contains("12300 was charged"), "{reason}");
 }
 
 /// The payer has used up the nonce, or signed another permit with it and had that one taken.
@@ -165,7 +165,7 @@ async fn a_nonce_that_was_used_without_paying_is_refused_where_that_can_be_seen(
     assert!(open(&outcome), "somebody else may have taken it: {outcome:?}");
     let (outcome, _) = judged(Chain { state_from: 99_999, ..elsewhere(taken()) }).await;
     assert!(open(&outcome), "the block is not known: {outcome:?}");
-    let (outcome, _) = judged(Chain { kept_from: 99_995, ..elsewhere(taken()) }).await;
+    let (outcome, _) = judged(Chain { pruned_before: 99_995, ..elsewhere(taken()) }).await;
     assert!(open(&outcome), "its events are forgotten: {outcome:?}");
     let others: [fn(&mut settleCall); 5] = [
         |call| call.permit.deadline += U256::ONE,
@@ -189,7 +189,7 @@ async fn a_node_is_asked_so_much_for_one_permit_and_no_more() {
     let (outcome, node) = judged(Chain { state_from: 99_999, called: Some(elsewhere.clone()), ..many }).await;
     assert!(open(&outcome), "{outcome:?}");
     assert_eq!(node.times("eth_getTransactionByHash"), 50);
-    let (outcome, node) = judged(Chain { state_from: 99_999, most_span: 10, called: Some(elsewhere), ..taken() }).await;
+    let (outcome, node) = judged(Chain { state_from: 99_999, max_span: 10, called: Some(elsewhere), ..taken() }).await;
     assert!(open(&outcome), "{outcome:?}");
     assert_eq!(node.times("eth_getLogs"), 100);
 }
@@ -214,7 +214,7 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing_about_a_permit() 
         ("it is of another chain", Chain { id: 8_453, ..taken() }),
         ("it has not the block that it named", Chain { instead: Some(("eth_call", fails())), ..taken() }),
         ("there is no Permit2", Chain { instead: Some(("eth_call", json!("0x"))), ..taken() }),
-        ("it has pruned the events", Chain { kept_from: 99_995, ..taken() }),
+        ("it has pruned the events", Chain { pruned_before: 99_995, ..taken() }),
         ("it has no events", Chain { instead: Some(("eth_getLogs", json!([]))), ..taken() }),
         ("it refuses to look", Chain { instead: Some(("eth_getLogs", fails())), ..taken() }),
         ("the transaction is away", Chain { instead: Some(("eth_getTransactionByHash", Value::Null)), ..taken() }),
@@ -231,19 +231,22 @@ async fn a_node_that_lags_prunes_or_misbehaves_decides_nothing_about_a_permit() 
 
 /// A facilitator's simulation fails if the payer has used up the nonce, and also if the money has moved.
 #[tokio::test]
-async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_it_is_refused() {
+async fn a_failed_permit_is_looked_up_on_the_chain_before_it_is_refused() {
     for reason in ["permit2_simulation_failed", "permit2_invalid_nonce"] {
-        let said = json!({ "success": false, "errorReason": reason, "transaction": "" });
+        let body = json!({ "success": false, "errorReason": reason, "transaction": "" });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().fallback(async move || Json(said.clone()));
+        let router = Router::new().fallback(async move || Json(body.clone()));
         tokio::spawn(async move { axum::serve(listener, router).await });
         let settled_with = async |chain: Option<Chain>| {
             let node = match chain {
                 Some(chain) => Some(Arc::new(node::Node::new(&Node::of(chain).await.url, ASSETS[0].network).unwrap())),
                 None => None,
             };
-            HttpFacilitator::new(&url, &Default::default(), node, Clock::fixed(NOW)).unwrap().settle(&payment(), &begun()).await
+            HttpFacilitator::new(&url, &Default::default(), node, Clock::fixed(NOW))
+                .unwrap()
+                .settle(&payment(), &started_settlement())
+                .await
         };
         assert!(refused(&settled_with(Some(Chain::at(NOW))).await, reason), "{reason}: it is unused");
         assert!(settled(&settled_with(Some(taken())).await), "{reason}: it is taken");
@@ -257,16 +260,19 @@ async fn a_permit_that_a_facilitator_could_not_run_is_asked_of_the_chain_before_
 #[tokio::test]
 async fn a_facilitators_yes_to_a_permit_counts_once_the_chain_has_what_was_charged() {
     let settled_with = async |transaction: &str, chain: Chain| {
-        let said = json!({ "success": true, "transaction": transaction, "network": "eip155:84532" });
+        let body = json!({ "success": true, "transaction": transaction, "network": "eip155:84532" });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().fallback(async move || Json(said.clone()));
+        let router = Router::new().fallback(async move || Json(body.clone()));
         tokio::spawn(async move { axum::serve(listener, router).await });
         let node = Node::of(Chain { at: NOW, ..chain }).await;
         let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
         let short = Duration::from_secs(1);
         let facilitator = HttpFacilitator::new(&url, &Default::default(), Some(node), Clock::fixed(NOW)).unwrap();
-        facilitator.with_patience(Patience { verify: short, settle: short, again: Duration::ZERO }).settle(&payment(), &begun()).await
+        facilitator
+            .with_timeout(FacilitatorTimeouts { verify: short, settle: short, again: Duration::ZERO })
+            .settle(&payment(), &started_settlement())
+            .await
     };
     let outcome = settled_with(TRANSACTION, taken()).await;
     assert!(settled(&outcome), "{outcome:?}");

@@ -4,28 +4,28 @@ use crate::tests::terms;
 #[test]
 fn what_is_cut_is_left_out_and_nothing_else() {
     let names = |cut| {
-        let told = told(&terms(), Way::Post, &[json!({ "format": "jws" })], new_token().as_deref(), cut);
-        ALL.map(|name| told[name].is_object())
+        let reported = extensions_json(&terms(), EntryMethod::Post, &[json!({ "format": "jws" })], new_token().as_deref(), cut);
+        ALL.map(|name| reported[name].is_object())
     };
-    for cut in [Cut::None, Cut::Output, Cut::Forms, Cut::Schemas] {
+    for cut in [ChallengeDetail::None, ChallengeDetail::Output, ChallengeDetail::Forms, ChallengeDetail::Schemas] {
         assert_eq!(names(cut), [true; 4], "{cut:?}");
     }
-    for cut in [Cut::Directories, Cut::Description] {
+    for cut in [ChallengeDetail::Directories, ChallengeDetail::Description] {
         assert_eq!(names(cut), [true, true, true, false], "{cut:?}");
     }
-    assert_eq!(names(Cut::Offers), [true, true, false, false]);
+    assert_eq!(names(ChallengeDetail::Offers), [true, true, false, false]);
 }
 
 #[test]
-fn where_there_are_no_offers_none_are_told() {
-    assert!(told(&terms(), Way::Post, &[], None, Cut::None)[OFFER_RECEIPT].is_null());
+fn where_there_are_no_offers_none_are_reported() {
+    assert!(extensions_json(&terms(), EntryMethod::Post, &[], None, ChallengeDetail::None)[OFFER_RECEIPT].is_null());
 }
 
 #[test]
 fn token_of_a_challenge_is_its_own_and_comes_back_as_it_was() {
     let (one, other) = (new_token().unwrap(), new_token().unwrap());
     assert_ne!(one, other);
-    let echoed = told(&terms(), Way::Post, &[], Some(&one), Cut::None);
+    let echoed = extensions_json(&terms(), EntryMethod::Post, &[], Some(&one), ChallengeDetail::None);
     assert_eq!(token_of(&json!({ "extensions": echoed })), Some(&*one));
     check_echo(&echoed, &terms()).unwrap();
     for changed in [json!("short"), json!(7), json!("x".repeat(129)), json!("a token with spaces"), Value::Null] {

@@ -21,13 +21,13 @@ fn the_nearest_entry_is_that_of_the_same_network_then_token_then_scheme() {
     for named in entries {
         assert_eq!(near(named), entry(named));
     }
-    for (named, told) in [
+    for (named, reported) in [
         (["base", "DAI", "escrow"], ["base", "DAI", "exact"]),
         (["base", "EUR", "upto"], ["base", "USDC", "upto"]),
         (["polygon", "DAI", "upto"], ["polygon", "USDC", "exact"]),
         (["celo", "DAI", "upto"], ["base", "USDC", "upto"]),
     ] {
-        assert_eq!(near(named), entry(told), "{named:?}");
+        assert_eq!(near(named), entry(reported), "{named:?}");
     }
     let v1 = nearest(entries.map(entry).to_vec(), &json!({ "network": "base", "scheme": "exact" }), WireVersion::V1, Some("DAI"));
     assert_eq!(v1, Some(entry(["base", "DAI", "exact"])));

@@ -2,11 +2,11 @@ use super::*;
 
 /// Checks the sample against the published schema with a common validator.
 #[track_caller]
-fn fits(schema: &Value) -> Sampled {
-    let told = Sampled::object(schema);
-    let validator = jsonschema::validator_for(&told.schema).unwrap();
-    assert!(validator.is_valid(&told.sample), "{} does not fit {}", told.sample, told.schema);
-    told
+fn fits(schema: &Value) -> SampleInput {
+    let reported = SampleInput::object(schema);
+    let validator = jsonschema::validator_for(&reported.schema).unwrap();
+    assert!(validator.is_valid(&reported.sample), "{} does not fit {}", reported.sample, reported.schema);
+    reported
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
         "required": ["any", "number", "from", "one", "url", "name", "initial", "count", "least", "kind", "always", "tags", "deep", "or"],
         "additionalProperties": false,
     });
-    let told = fits(&schema);
-    assert_eq!(told.schema, schema);
+    let reported = fits(&schema);
+    assert_eq!(reported.schema, schema);
     assert_eq!(
-        told.sample,
+        reported.sample,
         json!({
             "url": "https://example.com", "name": "texttex", "initial": "t", "count": 3, "least": -2, "kind": "a", "always": 7,
             "tags": ["text", "text"], "deep": { "yes": true }, "or": null, "mode": "quick", "any": {},
@@ -50,7 +50,7 @@ fn a_sample_has_what_has_to_be_there_and_the_examples_that_are_given() {
 }
 
 #[test]
-fn what_is_not_sure_to_fit_is_told_without_what_it_demands() {
+fn what_is_not_sure_to_fit_is_reported_without_what_it_demands() {
     let unsure = [
         json!({ "type": "string", "pattern": "^a+$" }),
         json!({ "type": "string", "format": "ipv4" }),
@@ -73,9 +73,9 @@ fn what_is_not_sure_to_fit_is_told_without_what_it_demands() {
         assert_eq!(sample(&property, MOST_DEPTH), None, "{property}");
         let schema =
             json!({ "$defs": { "a": {} }, "type": "object", "properties": { "a": property }, "required": ["a"], "minProperties": 1 });
-        let told = Sampled::object(&schema);
-        assert_eq!((told.sample, told.schema.get("required")), (json!({}), None));
-        assert_eq!(told.schema["properties"], schema["properties"]);
+        let reported = SampleInput::object(&schema);
+        assert_eq!((reported.sample, reported.schema.get("required")), (json!({}), None));
+        assert_eq!(reported.schema["properties"], schema["properties"]);
     }
     assert_eq!(fits(&json!({ "type": "array" })).sample, json!({}), "the input of a call is an object here");
 }

@@ -38,11 +38,11 @@ fn what_is_signed_is_its_identity_and_not_who_completes_it() {
 fn nothing_in_it_can_be_altered() {
     let (good, first) = (bytes(), parsed(&bytes()).unwrap());
     // All bytes except the fee payer's signature.
-    for place in (0..1).chain(65..good.len()) {
+    for position in (0..1).chain(65..good.len()) {
         let mut bad = good.clone();
-        bad[place] ^= 1;
-        assert_ne!(parsed(&bad).as_ref(), Ok(&first), "byte {place}");
-        assert!(parsed(&bad).is_err(), "byte {place}");
+        bad[position] ^= 1;
+        assert_ne!(parsed(&bad).as_ref(), Ok(&first), "byte {position}");
+        assert!(parsed(&bad).is_err(), "byte {position}");
     }
 }
 
@@ -76,7 +76,7 @@ fn transfers(program: u8, data: &[u8]) -> usize {
 }
 
 #[test]
-fn only_what_a_token_program_is_told_to_transfer_is_a_transfer() {
+fn only_what_a_token_program_is_reported_to_transfer_is_a_transfer() {
     let checked = [TRANSFER_CHECKED, 1, 0, 0, 0, 0, 0, 0, 0, 6];
     assert_eq!([transfers(1, &checked), transfers(2, &checked)], [1, 1]);
     assert_eq!([transfers(0, &checked), transfers(3, &checked), transfers(9, &checked)], [0; 3], "another program's");
@@ -84,12 +84,12 @@ fn only_what_a_token_program_is_told_to_transfer_is_a_transfer() {
 }
 
 #[test]
-fn each_reason_is_told() {
-    for (why, told) in [
+fn each_reason_is_reported() {
+    for (reason, reported) in [
         (Unreadable::Form, "base64"),
         (Unreadable::NoTransfer, "makes one `TransferChecked`"),
         (Unreadable::Unsigned, "signature is missing"),
     ] {
-        assert!(why.to_string().contains(told), "{why}");
+        assert!(reason.to_string().contains(reported), "{reason}");
     }
 }

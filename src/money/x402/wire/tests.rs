@@ -3,10 +3,10 @@ use crate::tests::terms;
 
 #[test]
 fn a_description_is_cut_where_that_is_to_be_cut() {
-    let long = Terms { description: "d".repeat(400), ..terms() };
-    let told = |cut| resource(&long, Way::Post, cut)["description"].as_str().unwrap().len();
-    assert_eq!([told(Cut::None), told(Cut::Directories)], [400, 400]);
-    assert_eq!([told(Cut::Description), told(Cut::Offers)], [CUT_DESCRIPTION; 2]);
+    let long = CallTerms { description: "d".repeat(400), ..terms() };
+    let describe = |cut| resource(&long, EntryMethod::Post, cut)["description"].as_str().unwrap().len();
+    assert_eq!([describe(ChallengeDetail::None), describe(ChallengeDetail::Directories)], [400, 400]);
+    assert_eq!([describe(ChallengeDetail::Description), describe(ChallengeDetail::Offers)], [CUT_DESCRIPTION; 2]);
 }
 
 #[test]
@@ -14,6 +14,6 @@ fn a_challenge_says_in_words_what_the_call_costs_and_why_it_was_not_made() {
     let costs = format!("`sum-up` costs {} USD for each successful call, paid with x402 or developer credit.", terms().price);
     assert_eq!(sentence(&terms(), &Refusal::NoPayment.to_string()), costs);
     assert_eq!(sentence(&terms(), "insufficient_funds"), format!("Not charged: the payment was refused (insufficient_funds). {costs}"));
-    let metered = Terms { metered: true, ..terms() };
+    let metered = CallTerms { metered: true, ..terms() };
     assert!(sentence(&metered, "insufficient_funds").contains("costs at most "));
 }

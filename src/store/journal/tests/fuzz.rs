@@ -22,7 +22,7 @@ fn file_of(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Creates a store folder with one file of a kind.
-fn laid(kind: Kind, number: u64, bytes: &[u8]) -> Folder {
+fn placed(kind: SegmentKind, number: u64, bytes: &[u8]) -> Folder {
     let folder = Folder::new();
     let path = folder.path().join(kind.folder());
     fs::create_dir_all(&path).unwrap();
@@ -32,14 +32,14 @@ fn laid(kind: Kind, number: u64, bytes: &[u8]) -> Folder {
 
 /// Checks that every frame follows from the one before, fits in the file, and is written back as it was read.
 fn follow(folder: &Folder, bytes: usize) -> Result<u64, JournalError> {
-    let mut walk = Walk::start(folder.path(), 0, Link::default())?;
+    let mut walk = FrameWalk::start(folder.path(), 0, ChainLink::default())?;
     let (mut last, mut taken) = (0, 0);
     while let Some(frame) = walk.next()? {
         assert_eq!(frame.sequence(), last + 1);
         last = frame.sequence();
         taken += frame.money.len() + frame.rest.len();
         if let Some(parts) = frame.parts() {
-            let again = parts.each_ref().map(|part| Part::read(&part.bytes()).expect("what was read is written"));
+            let again = parts.each_ref().map(|part| FramePart::read(&part.bytes()).expect("what was read is written"));
             assert_eq!(parts, again);
         }
     }
@@ -51,12 +51,12 @@ fn follow(folder: &Folder, bytes: usize) -> Result<u64, JournalError> {
 fn segment_is_read_to_its_end_or_damaged_and_the_same_every_time() {
     tollhouse_fuzz::check("journal", |bytes| {
         let file = file_of(bytes);
-        let folder = laid(Kind::Segment, 1, &file);
+        let folder = placed(SegmentKind::Segment, 1, &file);
         let read = || follow(&folder, file.len()).map_err(|error| error.to_string());
         assert_eq!(read(), read());
-        let named = Named::all(folder.path(), Kind::Segment).unwrap();
+        let named = SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap();
         if let Ok(last) = read() {
-            fs::create_dir_all(folder.path().join(Kind::Archive.folder())).unwrap();
+            fs::create_dir_all(folder.path().join(SegmentKind::Archive.folder())).unwrap();
             Archive::keep(folder.path(), &named[0], last).expect("what reads can be kept");
             assert!(Archive::check(folder.path()).expect("what was kept reads").last <= last);
         }
@@ -67,15 +67,15 @@ fn segment_is_read_to_its_end_or_damaged_and_the_same_every_time() {
 fn archive_and_checkpoint_are_read_to_their_ends_or_damaged() {
     tollhouse_fuzz::check("archive", |bytes| {
         let file = file_of(bytes);
-        let folder = laid(Kind::Archive, 1, &file);
+        let folder = placed(SegmentKind::Archive, 1, &file);
         if let Ok(archive) = Archive::check(folder.path()) {
             assert!(archive.files == 1 && archive.frames as usize <= file.len() / SECTOR);
             Archive::look(folder.path()).expect("what reads is not damaged at its ends");
         }
-        let folder = laid(Kind::Checkpoint, 1, &file);
-        if let Ok(Some(mut checkpoint)) = Checkpoint::newest(folder.path()) {
+        let folder = placed(SegmentKind::Checkpoint, 1, &file);
+        if let Ok(Some(mut checkpoint)) = CheckpointReader::newest(folder.path()) {
             let mut taken = 0;
-            while let Ok(Held::Rows(rows)) = checkpoint.next() {
+            while let Ok(CheckpointItem::Rows(rows)) = checkpoint.next() {
                 taken += rows.len();
                 assert!(taken <= file.len());
             }
@@ -86,8 +86,8 @@ fn archive_and_checkpoint_are_read_to_their_ends_or_damaged() {
 #[test]
 fn part_of_a_frame_is_read_as_it_is_written_or_not_at_all() {
     tollhouse_fuzz::check("frame-part", |bytes| {
-        if let Some(part) = Part::read(bytes) {
-            assert_eq!(Part::read(&part.bytes()).as_ref(), Some(&part));
+        if let Some(part) = FramePart::read(bytes) {
+            assert_eq!(FramePart::read(&part.bytes()).as_ref(), Some(&part));
             assert!(part.bytes().len() <= bytes.len());
         }
         let (keys, _) = super::super::part::keys_within(bytes, std::slice::from_ref(&(0..bytes.len())));

@@ -23,7 +23,7 @@ fn a_schema_that_needs_no_change_keeps_every_byte() {
 #[test]
 fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
     let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
-    for (schema, told) in [
+    for (schema, reported) in [
         (json!(true), json!({})),
         (json!(false), json!({ "not": {} })),
         (json!({ "nullable": true }), json!({})),
@@ -43,12 +43,12 @@ fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
         (json!({ "default": { "$id": "a" }, "x-more": { "$ref": "#/a" } }), json!({})),
         (json!({ "$ref": "https://elsewhere.example/" }), json!({})),
     ] {
-        assert_eq!(listed(&property(schema)), property(told));
+        assert_eq!(listed(&property(schema)), property(reported));
     }
 }
 
 #[test]
-fn older_drafts_are_told_as_draft_07() {
+fn older_drafts_are_reported_as_draft_07() {
     let four = json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.example/", "properties": {
         "a": { "minimum": 1, "exclusiveMinimum": true }, "b": { "maximum": 2, "exclusiveMaximum": false },
         "c": { "contains": 5, "propertyNames": 7, "examples": 1, "const": { "a": 1 } }, "d": { "$ref": "#/properties/a", "type": "string" } } });
@@ -62,10 +62,10 @@ fn older_drafts_are_told_as_draft_07() {
 #[test]
 fn references_are_pointers_below_the_place_of_the_schema() {
     let refs = |schema: Value| {
-        let told = portable(&schema, "#/components/schemas/a");
-        let mut found = references_in(&told);
+        let reported = portable(&schema, "#/components/schemas/a");
+        let mut found = references_in(&reported);
         found.sort();
-        assert!(!told.to_string().contains("$id") && !told.to_string().contains("nchor"), "{told}");
+        assert!(!reported.to_string().contains("$id") && !reported.to_string().contains("nchor"), "{reported}");
         found
     };
     let at = |pointers: &[&str]| pointers.iter().map(|pointer| format!("#/components/schemas/a{pointer}")).collect::<Vec<_>>();
@@ -109,8 +109,8 @@ fn references_that_lead_to_themselves_alone_are_left_out() {
 fn a_discriminator_maps_to_places_of_the_document() {
     let schema = json!({ "oneOf": [{ "$ref": "#/$defs/A" }], "$defs": { "A": {} },
         "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A", "b": "#/$defs/B", "c": 1 } } });
-    let told = portable(&schema, "#/components/schemas/t");
-    assert_eq!(told["discriminator"], json!({ "propertyName": "kind", "mapping": { "a": "#/components/schemas/t/$defs/A" } }));
+    let reported = portable(&schema, "#/components/schemas/t");
+    assert_eq!(reported["discriminator"], json!({ "propertyName": "kind", "mapping": { "a": "#/components/schemas/t/$defs/A" } }));
     assert_eq!(listed(&json!({ "discriminator": { "mapping": {} } })), json!({}));
 }
 
@@ -120,10 +120,10 @@ fn a_copy_of_the_largest_schema_takes_no_time() {
     let defs: Map<_, _> = (0..1_200).map(|at| (format!("d{at}"), json!({ "$ref": format!("#/$defs/d{}", at + 1) }))).collect();
     let mut schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
     schema["$defs"]["d1200"] = json!({ "type": "string" });
-    let began = std::time::Instant::now();
-    let told = listed(&schema);
-    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
-    assert_eq!(references_in(&told).len(), 1_201);
+    let started = std::time::Instant::now();
+    let reported = listed(&schema);
+    assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
+    assert_eq!(references_in(&reported).len(), 1_201);
 }
 
 #[test]
@@ -132,15 +132,15 @@ fn definitions_are_components_of_their_own() {
         "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A" } },
         "$defs": { "A": { "properties": { "n": { "$ref": "#/definitions/My%20Type" } } }, "t": true }, "definitions": { "My Type": {}, "My_Type": {} } });
     let at = |name: &str| json!(format!("#/components/schemas/{name}"));
-    let told = components(&schema, "s_input");
-    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let reported = components(&schema, "s_input");
+    let names: Vec<_> = reported.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["s_input", "s_input_A", "s_input_t", "s_input_My_Type", "s_input_My_Type_4"]);
-    assert_eq!(told[0].1["properties"]["a"]["$ref"], at("s_input_A"));
-    assert_eq!(told[0].1["properties"]["b"]["$ref"], at("s_input_A/properties/n"));
-    assert_eq!(told[0].1["properties"]["c"]["$ref"], at("s_input"));
-    assert_eq!(told[0].1["discriminator"]["mapping"]["a"], at("s_input_A"));
-    assert_eq!(told[1].1["properties"]["n"]["$ref"], at("s_input_My_Type"));
-    assert_eq!((&told[2].1, components(&json!(true), "s").len()), (&json!({}), 1));
+    assert_eq!(reported[0].1["properties"]["a"]["$ref"], at("s_input_A"));
+    assert_eq!(reported[0].1["properties"]["b"]["$ref"], at("s_input_A/properties/n"));
+    assert_eq!(reported[0].1["properties"]["c"]["$ref"], at("s_input"));
+    assert_eq!(reported[0].1["discriminator"]["mapping"]["a"], at("s_input_A"));
+    assert_eq!(reported[1].1["properties"]["n"]["$ref"], at("s_input_My_Type"));
+    assert_eq!((&reported[2].1, components(&json!(true), "s").len()), (&json!({}), 1));
 }
 
 /// openapi-typescript cannot create a type for a component that refers to a part of itself.
@@ -149,9 +149,11 @@ fn definitions_of_definitions_and_of_properties_are_components_too() {
     let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/b" }, "p": { "$ref": "#/properties/p/definitions/d~1e", "definitions": { "d/e": { "const": 1 } } } },
         "$defs": { "b": { "$ref": "#/$defs/b/$defs/c/items", "$defs": { "c": { "items": { "$ref": "#/$defs/b/$defs/c" } } } } }, "anyOf": [{ "$defs": { "b": { "const": 2 } }, "$ref": "#/anyOf/0/$defs/b" }] });
     let at = |name: &str| json!(format!("#/components/schemas/{name}"));
-    let told = components(&schema, "s");
-    let of = |wanted: &str| told.iter().find(|(name, _)| name == wanted).unwrap_or_else(|| panic!("no {wanted}: {told:?}")).1.clone();
-    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let reported = components(&schema, "s");
+    let of = |requested: &str| {
+        reported.iter().find(|(name, _)| name == requested).unwrap_or_else(|| panic!("no {requested}: {reported:?}")).1.clone()
+    };
+    let names: Vec<_> = reported.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["s", "s_b", "s_b_c", "s_d_e", "s_b_4"]);
     assert_eq!(of("s")["properties"], json!({ "a": { "$ref": at("s_b") }, "p": { "$ref": at("s_d_e") } }));
     assert_eq!((&of("s")["anyOf"], of("s_b")), (&json!([{ "$ref": at("s_b_4") }]), json!({ "$ref": at("s_b_c/items") })));

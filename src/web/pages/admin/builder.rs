@@ -7,34 +7,34 @@ use tollhouse_front::PathParams;
 
 use super::{
     builders,
-    shared::{Admin, Decided, ROWS, counted, entries, mark, reason, said, tiers},
+    shared::{Admin, DecisionTarget, ROWS, counted, entries, mark, reason, text_of, tiers},
 };
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::line,
         empty::empty,
         facts, form, money,
+        page_links::tool,
         pager::onward,
-        places::tool,
-        same::line,
-        since::MONTH,
         state::state,
         table::{Column, table},
         text,
         time::moment,
+        time_range::MONTH,
     },
-    visitor::{Refused, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["cursor"]);
+) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
-    let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", request.get("cursor"))];
     let tools = visitor.get(&with_query("/ai/builders/endpoints", fields)).await?;
     let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", MONTH)])).await?;
     let builder = &found["builder"];
@@ -46,25 +46,26 @@ pub(crate) async fn page(
                 div.split {
                     div {
                         (about(builder, &revenue["totals"], simulated))
-                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &asked)) }
+                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &request)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
                 }
             }
         })
         .await?;
-    let page = Page { style: Some("make.css"), ..Page::new(Area::Builders, said(builder, "name"), main) }.under(builders::PATH, "Builders");
+    let page =
+        Page { style: Some("make.css"), ..Page::new(Area::Builders, text_of(builder, "name"), main) }.under(builders::PATH, "Builders");
     Ok(visitor.show(page).await)
 }
 
 fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
     let suspended = &builder["suspended"];
     facts::list(&[
-        ("Id", Some(facts::id(said(builder, "builderId")))),
+        ("Id", Some(facts::id(text_of(builder, "builderId")))),
         ("Contact", builder["contact"].as_str().map(text::words)),
         ("Registered", Some(moment(&builder["createdAt"]))),
         ("Key made", Some(moment(&builder["keyCreatedAt"]))),
-        ("Tier", Some(html! { (said(builder, "tier")) })),
+        ("Tier", Some(html! { (text_of(builder, "tier")) })),
         (
             "Suspended",
             suspended.is_object().then(|| {
@@ -85,14 +86,14 @@ fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
     ])
 }
 
-fn offered(visitor: &Visitor, id: &str, found: &Value, path: &str, asked: &Asked) -> Markup {
+fn offered(visitor: &Visitor, id: &str, found: &Value, path: &str, request: &PageQuery) -> Markup {
     let endpoints = entries(found, "endpoints");
     let row = |endpoint: &Value| {
-        let slug = said(endpoint, "slug");
+        let slug = text_of(endpoint, "slug");
         [
             tool(slug),
-            text::words(said(endpoint, "title")),
-            state(&said(endpoint, "state").replace('_', " ")),
+            text::words(text_of(endpoint, "title")),
+            state(&text_of(endpoint, "state").replace('_', " ")),
             moment(&endpoint["updatedAt"]),
             html! { a href={ "/dashboard/admin/reviews/" (segment(slug)) } { "Review" span.aside { " " (slug) } } },
         ]
@@ -101,13 +102,13 @@ fn offered(visitor: &Visitor, id: &str, found: &Value, path: &str, asked: &Asked
         @if endpoints.is_empty() { (empty("They have published nothing yet.", None, &line(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
         @else {
             (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
-            (onward(endpoints.len(), asked.first(path).as_deref(), asked.next(path, found).as_deref()))
+            (onward(endpoints.len(), request.first(path).as_deref(), request.next(path, found).as_deref()))
         }
     }
 }
 
 fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup {
-    let decided = Decided { visitor, operation: "judgeBuilder", id, back };
+    let decided = DecisionTarget { visitor, operation: "judgeBuilder", id, back };
     let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
         @if builder["suspended"].is_null() {
@@ -126,7 +127,7 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup
         }
         (judged("tier", html! {
             h3 { "Tier" }
-            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", said(builder, "tier"), None)))
+            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", text_of(builder, "tier"), None)))
             button { "Set the tier" }
         }))
         (form::of(visitor, "rotateBuilderKey", &[], back, html! {

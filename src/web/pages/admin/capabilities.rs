@@ -29,10 +29,10 @@ pub(super) fn parts(id: &str, capabilities: &Value, hosts: &[Value], ticked: boo
                 label for={ (id) "-" (text::plain(name)) } { code { (text::words(name)) } ": may " (meaning(name)) }
             }
         }
-        @for (place, host) in hosts.iter().filter_map(Value::as_str).enumerate() {
+        @for (position, host) in hosts.iter().filter_map(Value::as_str).enumerate() {
             div.box {
-                input #{ (id) "-host-" (place) } type="checkbox" name="each:/allowedHosts" value=(host) checked[ticked];
-                label for={ (id) "-host-" (place) } { "reach " code { (text::words(host)) } }
+                input #{ (id) "-host-" (position) } type="checkbox" name="each:/allowedHosts" value=(host) checked[ticked];
+                label for={ (id) "-host-" (position) } { "reach " code { (text::words(host)) } }
             }
         }
     }
@@ -44,6 +44,6 @@ pub(super) fn had(tool: &Value) -> Markup {
     let names: Vec<_> = named(&tool["capabilities"]).collect();
     html! {
         @if names.is_empty() { "nothing" } @else { (names.join(", ")) }
-        @if !hosts.is_empty() { "; hosts: " @for (place, host) in hosts.iter().enumerate() { @if place > 0 { ", " } code { (text::words(host)) } } }
+        @if !hosts.is_empty() { "; hosts: " @for (position, host) in hosts.iter().enumerate() { @if position > 0 { ", " } code { (text::words(host)) } } }
     }
 }

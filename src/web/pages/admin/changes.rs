@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_base::exact;
 
-use super::shared::said;
+use super::shared::text_of;
 use crate::parts::{
-    diff::{self, Names},
+    diff::{self, DiffNames},
     source,
     table::{Column, table},
     text,
@@ -16,7 +16,7 @@ use crate::parts::{
 const CHARS: usize = 1_000;
 
 /// A version of the handler as it was uploaded.
-pub(super) struct Uploaded<'a> {
+pub(super) struct UploadedVersion<'a> {
     pub(super) version: &'a str,
     /// `None` if it is not stored, or is built in.
     pub(super) handler: Option<&'a Value>,
@@ -31,13 +31,13 @@ pub(super) fn fields(tool: &Value) -> Markup {
         @if !short.is_empty() {
             (table("Fields", ["Field", "As it was approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
                 html! { code { (text::words(name)) } },
-                text::first(&told(before), CHARS),
-                text::first(&told(&tool[name]), CHARS),
+                text::first(&value_text(before), CHARS),
+                text::first(&value_text(&tool[name]), CHARS),
             ])))
         }
         @for (name, before) in long {
             h3 { code { (text::words(name)) } }
-            (diff::diff(Names { old: "what was approved", new: "what it is" }, &told(before), &told(&tool[name])))
+            (diff::diff(DiffNames { old: "what was approved", new: "what it is" }, &value_text(before), &value_text(&tool[name])))
         }
     }
 }
@@ -52,7 +52,7 @@ fn is_long(value: &Value) -> bool {
 }
 
 /// Returns a value as readable text: lists and flags in words, strings as they are.
-fn told(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "nothing".to_owned(),
@@ -72,7 +72,7 @@ fn told(value: &Value) -> String {
 }
 
 /// The part of a source that is shown.
-pub(super) struct Part<'a> {
+pub(super) struct SourcePart<'a> {
     /// The first line.
     pub(super) from: usize,
     /// Lines with findings.
@@ -82,14 +82,14 @@ pub(super) struct Part<'a> {
 }
 
 /// Shows the handler, and a comparison with the approved one if there is one.
-pub(super) fn handler(approved: Option<&Uploaded>, now: &Uploaded, part: &Part) -> Markup {
-    let text = |uploaded: &Uploaded| uploaded.handler.map(as_text);
+pub(super) fn handler(approved: Option<&UploadedVersion>, now: &UploadedVersion, part: &SourcePart) -> Markup {
+    let text = |uploaded: &UploadedVersion| uploaded.handler.map(as_text);
     let before = approved.and_then(text);
     html! {
         @match (approved, &before, text(now)) {
             (_, _, None) => p.muted { "It is built into this host: there is no source." },
             (Some(approved), _, Some(_)) if approved.version == now.version => p.muted { "What runs is the version that was approved." },
-            (Some(approved), Some(before), Some(after)) => (diff::diff(Names { old: &named(approved.version), new: &named(now.version) }, before, &after)),
+            (Some(approved), Some(before), Some(after)) => (diff::diff(DiffNames { old: &named(approved.version), new: &named(now.version) }, before, &after)),
             (Some(_), None, Some(_)) => p.muted { "The version that was approved is not kept any more: this is all of what runs." },
             (None, _, Some(_)) => p.muted { "No version was ever approved: this is all of it." },
         }
@@ -108,8 +108,8 @@ fn named(version: &str) -> String {
 /// Returns a source, or a static answer as JSON.
 pub(super) fn as_text(handler: &Value) -> String {
     match handler["source"].as_str() {
-        Some(_) => said(handler, "source").to_owned(),
-        None => exact::pretty(said(handler, "response")).unwrap_or_default(),
+        Some(_) => text_of(handler, "source").to_owned(),
+        None => exact::pretty(text_of(handler, "response")).unwrap_or_default(),
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_told_as_they_were_and_as_they_are() {
+    fn fields_are_reported_as_they_were_and_as_they_are() {
         let tool = json!({
             "title": "Second <b>", "priceUsd": 0.5, "tags": [], "capabilities": { "kv": true, "logs": false }, "ownLimits": {},
             "inputSchema": { "type": "object", "required": ["text"] },
@@ -138,17 +138,17 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_is_told_against_the_one_that_was_approved() {
+    fn a_handler_is_reported_against_the_one_that_was_approved() {
         let (old, new, response) = (json!({ "source": "a\nb" }), json!({ "source": "a\nc" }), json!({ "response": "{\"a\":0.1000}" }));
-        let of = |version, handler| Uploaded { version, handler };
-        let told = |approved: Option<Uploaded>, now: Uploaded| {
-            handler(approved.as_ref(), &now, &Part { from: 1, found: &[], path: "/p" }).into_string()
+        let of = |version, handler| UploadedVersion { version, handler };
+        let describe = |approved: Option<UploadedVersion>, now: UploadedVersion| {
+            handler(approved.as_ref(), &now, &SourcePart { from: 1, found: &[], path: "/p" }).into_string()
         };
-        assert!(told(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 line added, 1 removed."));
-        assert!(told(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
-        assert!(told(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
-        let fixed = told(None, of("2", Some(&response)));
+        assert!(describe(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 line added, 1 removed."));
+        assert!(describe(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
+        assert!(describe(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
+        let fixed = describe(None, of("2", Some(&response)));
         assert!(fixed.contains("No version was ever approved") && fixed.contains("0.1000"), "{fixed}");
-        assert!(told(None, of("2", None)).contains("built into this host"));
+        assert!(describe(None, of("2", None)).contains("built into this host"));
     }
 }

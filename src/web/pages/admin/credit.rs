@@ -7,23 +7,23 @@ use tollhouse_front::PathParams;
 
 use super::{
     credits,
-    shared::{Admin, Decided, ROWS, mark, once, reason, said},
+    shared::{Admin, DecisionTarget, ROWS, mark, once, reason, text_of},
 };
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     pages::credit::movements,
     parts::{facts, form, money, state::state, text, time::moment},
-    visitor::{Refused, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["cursor"]);
-    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
+    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", request.get("cursor"))];
     let credit = visitor.get(&with_query("/ai/credits", fields)).await?;
     let path = format!("{}/{}", credits::PATH, segment(&id));
     let simulated = visitor.plays().await?;
@@ -33,7 +33,7 @@ pub(crate) async fn page(
                 div.split {
                     div {
                         (about(&credit, simulated))
-                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &asked, &path, simulated)) }
+                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &request, &path, simulated)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, &credit, &path)) }
                 }
@@ -49,8 +49,8 @@ fn about(credit: &Value, simulated: bool) -> Markup {
     html! {
         p.figure { (money::usd(&credit["balanceUsd"])) (mark(simulated)) " " (state(if revoked.is_null() { "active" } else { "revoked" })) }
         (facts::list(&[
-            ("Id", Some(facts::id(said(credit, "creditId")))),
-            ("Label", Some(text::words(said(credit, "label")))),
+            ("Id", Some(facts::id(text_of(credit, "creditId")))),
+            ("Label", Some(text::words(text_of(credit, "label")))),
             ("Made", Some(moment(&credit["createdAt"]))),
             ("Spent today", credit["today"]["spentUsd"].is_number().then(|| html! { (money::usd(&credit["today"]["spentUsd"])) (mark(simulated)) })),
             ("Revoked", revoked.is_object().then(|| html! {
@@ -62,7 +62,7 @@ fn about(credit: &Value, simulated: bool) -> Markup {
 }
 
 fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup {
-    let decided = Decided { visitor, operation: "judgeCredit", id, back };
+    let decided = DecisionTarget { visitor, operation: "judgeCredit", id, back };
     let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
         @if credit["revoked"].is_null() {

@@ -4,34 +4,34 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, ROWS, entries, heading, once, said};
+use super::shared::{Admin, ROWS, entries, heading, once, text_of};
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::line,
         empty::empty,
         form, money,
         pager::onward,
-        same::line,
         state::state,
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["cursor"]);
-    let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
+    let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", request.get("cursor"))])).await?;
     let simulated = visitor.plays().await?;
-    let main = visitor.made(|| view(&visitor, &found, &asked, simulated)).await?;
+    let main = visitor.made(|| view(&visitor, &found, &request, simulated)).await?;
     Ok(visitor.show(Page::new(Area::Credits, "Credits", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Markup {
+fn view(visitor: &Visitor, found: &Value, request: &PageQuery, simulated: bool) -> Markup {
     let credits = entries(found, "credits");
     let balance = heading("Balance", simulated);
     let columns =
@@ -42,7 +42,7 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
             @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
             @else {
                 (table("Credits", columns, credits.iter().map(row)))
-                (onward(credits.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
+                (onward(credits.len(), request.first(PATH).as_deref(), request.next(PATH, found).as_deref()))
             }
         }
         section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
@@ -63,17 +63,17 @@ fn mint(visitor: &Visitor) -> Markup {
         html! {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
-            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
+            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::public_texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
             button.primary { "Mint the credit" }
         },
     )
 }
 
 fn row(credit: &Value) -> [Markup; 5] {
-    let id = said(credit, "creditId");
+    let id = text_of(credit, "creditId");
     [
         html! { a href={ (PATH) "/" (segment(id)) } { code { (id) } } },
-        text::words(said(credit, "label")),
+        text::words(text_of(credit, "label")),
         html! { (money::usd(&credit["balanceUsd"])) },
         moment(&credit["createdAt"]),
         state(if credit["revoked"].is_null() { "active" } else { "revoked" }),

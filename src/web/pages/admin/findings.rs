@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::said;
+use super::shared::text_of;
 use crate::parts::{state::state, text};
 
 /// Maximum shown findings.
@@ -21,8 +21,8 @@ pub(super) fn findings(findings: &[Value], source: Option<&str>, path: &str) -> 
         ol.findings {
             @for finding in findings.iter().take(SHOWN) {
                 li {
-                    p.marks { (state(said(finding, "severity"))) code { (text::words(said(finding, "rule"))) } (place(finding, path)) }
-                    @if let Some(line) = line(finding).filter(|line| said(finding, "field") == "/handler/source" && (1..=whole.len()).contains(line)) {
+                    p.marks { (state(text_of(finding, "severity"))) code { (text::words(text_of(finding, "rule"))) } (place(finding, path)) }
+                    @if let Some(line) = line(finding).filter(|line| text_of(finding, "field") == "/handler/source" && (1..=whole.len()).contains(line)) {
                         (around(&whole, line, path))
                     }
                 }
@@ -38,18 +38,22 @@ fn line(finding: &Value) -> Option<usize> {
 
 /// Returns the lines of the source with findings.
 pub(super) fn lines(findings: &[Value]) -> Vec<u64> {
-    findings.iter().filter(|finding| said(finding, "field") == "/handler/source").filter_map(|finding| finding["line"].as_u64()).collect()
+    findings
+        .iter()
+        .filter(|finding| text_of(finding, "field") == "/handler/source")
+        .filter_map(|finding| finding["line"].as_u64())
+        .collect()
 }
 
 /// Shows the location: the field, and the line if it is the source.
 fn place(finding: &Value, path: &str) -> Markup {
-    let field = said(finding, "field").trim_start_matches('/');
+    let field = text_of(finding, "field").trim_start_matches('/');
     html! {
         span {
             "in " code { (text::words(field)) }
             @if let Some(line) = line(finding) {
                 ", "
-                @if said(finding, "field") == "/handler/source" { a href={ (path) "?from=" (line.saturating_sub(AROUND).max(1)) "#L" (line) } { "line " (line) } } @else { "line " (line) }
+                @if text_of(finding, "field") == "/handler/source" { a href={ (path) "?from=" (line.saturating_sub(AROUND).max(1)) "#L" (line) } { "line " (line) } } @else { "line " (line) }
                 @if let Some(column) = finding["column"].as_u64() { ", character " (column) }
             }
         }
@@ -86,19 +90,19 @@ mod tests {
             json!({ "rule": "text.title", "severity": "note", "field": "/title" }),
             json!({ "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 400 }),
         ];
-        let told = findings(&found, Some("1st\n2nd\n3rd\n<b>\n5th\n6th\n7th"), "/p").into_string();
+        let html = findings(&found, Some("1st\n2nd\n3rd\n<b>\n5th\n6th\n7th"), "/p").into_string();
         assert_eq!(lines(&found), [4, 400]);
-        assert!(!told.contains("1st") && !told.contains("7th") && !told.contains("<b>"), "{told}");
-        assert_eq!((told.matches("<pre").count(), told.matches("line found").count()), (1, 1), "{told}");
-        assert!(told.contains("href=\"/p?from=2#L4\"") && told.contains("character 2") && told.contains("&lt;b&gt;"), "{told}");
+        assert!(!html.contains("1st") && !html.contains("7th") && !html.contains("<b>"), "{html}");
+        assert_eq!((html.matches("<pre").count(), html.matches("line found").count()), (1, 1), "{html}");
+        assert!(html.contains("href=\"/p?from=2#L4\"") && html.contains("character 2") && html.contains("&lt;b&gt;"), "{html}");
     }
 
     #[test]
     fn many_findings_on_long_lines_make_no_long_page() {
         let found: Vec<_> =
             (1..=5_000).map(|line| json!({ "rule": "r", "severity": "review", "field": "/handler/source", "line": line })).collect();
-        let told = findings(&found, Some(&format!("{}\n", "\u{202e}a".repeat(500)).repeat(5_000)), "/p").into_string();
-        assert!(told.len() < 400 << 10, "{} bytes", told.len());
-        assert!(told.contains("4950 more are in the tool's record."));
+        let html = findings(&found, Some(&format!("{}\n", "\u{202e}a".repeat(500)).repeat(5_000)), "/p").into_string();
+        assert!(html.len() < 400 << 10, "{} bytes", html.len());
+        assert!(html.contains("4950 more are in the tool's record."));
     }
 }

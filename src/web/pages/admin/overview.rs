@@ -10,14 +10,14 @@ use tollhouse_front::Code;
 use super::shared::{Admin, counted, entries, mark};
 use crate::{
     page::{Area, Page},
-    parts::{facts, money, since::MONTH, text},
-    visitor::{Refused, with_query},
+    parts::{facts, money, text, time_range::MONTH},
+    visitor::{ApiRefusal, with_query},
 };
 
 /// Number of past minutes for the rate of calls. The current minute is left out.
 const MINUTES: usize = 5;
 
-pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> {
     let reviews = visitor.get("/ai/admin/reviews?limit=1").await?;
     let packets = visitor.get("/ai/admin/payouts?limit=1").await?;
     let health = visitor.get("/health").await?;
@@ -36,15 +36,15 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
 }
 
 /// A task that waits: its description, and a link.
-struct Need {
+struct AdminTask {
     words: String,
     path: &'static str,
     action: &'static str,
 }
 
-fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<Need> {
+fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<AdminTask> {
     let mut needs = vec![];
-    let mut need = |words: String, path, action| needs.push(Need { words, path, action });
+    let mut need = |words: String, path, action| needs.push(AdminTask { words, path, action });
     if let waiting @ 1.. = reviews["total"].as_u64().unwrap_or_default() {
         let first = reviews["reviews"][0]["since"].as_str().and_then(|since| since.split_once('T')).map(|(day, _)| day);
         let since = first.map(|day| format!(", the first since {day}")).unwrap_or_default();
@@ -81,14 +81,14 @@ fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<Need> {
     needs
 }
 
-fn needed(needs: &[Need]) -> Markup {
+fn needed(needs: &[AdminTask]) -> Markup {
     html! {
         section aria-labelledby="needs" {
             h2 #needs { "Needs you" }
             @if needs.is_empty() { p.muted { "Nothing waits for you." } }
             @else {
                 ul.rows {
-                    @for Need { words, path, action } in needs {
+                    @for AdminTask { words, path, action } in needs {
                         li { p { (words) } a.button href=(path) aria-label={ (action) ": " (words) } { (action) } }
                     }
                 }
@@ -166,16 +166,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_told_with_where_it_is_done() {
+    fn what_waits_is_reported_with_where_it_is_done() {
         let none = json!({ "created": 0, "approved": 0, "paid": 7, "failed": 0 });
         let well = json!({ "openSettlements": 0, "sandbox": { "startsFail": null, "jailRefused": [] } });
         assert!(needs(&json!({ "total": 0, "reviews": [] }), &none, &well).is_empty());
         let reviews = json!({ "total": 2, "reviews": [{ "since": "2026-11-20T10:00:00.000Z" }] });
         let ill = json!({ "openSettlements": 1, "sandbox": { "startsFail": "no such file", "jailRefused": [{}, {}] } });
-        let told: Vec<_> =
+        let listed: Vec<_> =
             needs(&reviews, &json!({ "created": 1, "approved": 200, "failed": 3 }), &ill).into_iter().map(|need| need.words).collect();
         assert_eq!(
-            told,
+            listed,
             [
                 "2 reviews to decide, the first since 2026-11-20",
                 "1 packet to approve",
@@ -193,23 +193,23 @@ mod tests {
         let (reviews, packets) = (json!({ "total": 0, "reviews": [] }), json!({}));
         let warnings = ["100 runs of the last minute were not paid for", "100 settlements are open", "gas", "another store"];
         let health = json!({ "openSettlements": 0, "unpaid": { "warnings": warnings } });
-        let told = needs(&reviews, &packets, &health);
-        assert_eq!(told.iter().map(|need| &*need.words).collect::<Vec<_>>(), warnings);
-        assert!(told.iter().all(|need| need.path == "/dashboard/admin/runtime"));
+        let rendered = needs(&reviews, &packets, &health);
+        assert_eq!(rendered.iter().map(|need| &*need.words).collect::<Vec<_>>(), warnings);
+        assert!(rendered.iter().all(|need| need.path == "/dashboard/admin/runtime"));
     }
 
     #[test]
     fn the_rate_is_that_of_the_last_whole_minutes() {
         let metrics = |calls: &[u64]| json!({ "buckets": calls.iter().map(|calls| json!({ "calls": calls })).collect::<Vec<_>>() });
-        for (calls, wanted) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {
-            assert!((rate(&metrics(calls)) - wanted).abs() < 1e-9, "{calls:?}");
+        for (calls, requested) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {
+            assert!((rate(&metrics(calls)) - requested).abs() < 1e-9, "{calls:?}");
         }
     }
 
     #[test]
-    fn failures_are_those_of_who_can_mend_them() {
+    fn failures_are_those_of_who_can_fix_them() {
         let metrics = json!({ "buckets": [{ "failed": { "handler_failed": 2, "busy": 1 } }, { "failed": { "handler_failed": 1 } }] });
-        let told = by_fault(&metrics);
-        assert_eq!((told["tool"]["handler_failed"], told["host"]["busy"], told.len()), (3, 1, 2));
+        let rendered = by_fault(&metrics);
+        assert_eq!((rendered["tool"]["handler_failed"], rendered["host"]["busy"], rendered.len()), (3, 1, 2));
     }
 }

@@ -6,20 +6,20 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner_by_name, said};
+use super::shared::{Admin, DecisionTarget, ROWS, counted, entries, mark, owner_by_name, text_of};
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{
+        cli_hint::line,
         empty::empty,
         facts, form, money,
         pager::onward,
-        same::line,
         state::{self, state},
         text,
         time::moment,
     },
-    visitor::{Refused, Visitor, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/payouts";
@@ -27,35 +27,35 @@ const PATH: &str = "/dashboard/admin/payouts";
 /// States to filter payouts by.
 const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["status", "cursor"]);
-    let fields = [("status", asked.get("status")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["status", "cursor"]);
+    let fields = [("status", request.get("status")), ("limit", ROWS), ("cursor", request.get("cursor"))];
     let found = visitor.get(&with_query("/ai/admin/payouts", fields)).await?;
     let payment = &visitor.manifest().await?["payment"];
-    let shown = Shown { visitor: &visitor, asked: &asked, payment, simulated: payment["simulated"] == true };
+    let shown = PayoutsView { visitor: &visitor, requested: &request, payment, simulated: payment["simulated"] == true };
     let main = visitor.made(|| view(&shown, &found)).await?;
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::AdminPayouts, "Payouts", main) }).await)
 }
 
 /// The data of the page.
-struct Shown<'a> {
+struct PayoutsView<'a> {
     visitor: &'a Visitor,
     /// The state and the cursor.
-    asked: &'a Asked,
+    requested: &'a PageQuery,
     /// The payment section of the manifest.
     payment: &'a Value,
     simulated: bool,
 }
 
-impl Shown<'_> {
+impl PayoutsView<'_> {
     /// Returns the names of a network and a token.
     fn called(&self, network: &Value, asset: &Value) -> String {
         money::called(self.payment, network, asset).join(", ")
     }
 }
 
-fn view(shown: &Shown, found: &Value) -> Markup {
-    let status = shown.asked.get("status");
+fn view(shown: &PayoutsView, found: &Value) -> Markup {
+    let status = shown.requested.get("status");
     let packets = entries(found, "payouts");
     let back = with_query(PATH, [("status", status)]);
     html! {
@@ -66,8 +66,8 @@ fn view(shown: &Shown, found: &Value) -> Markup {
         @if !sums.is_empty() {
             p.words {
                 "To send, of what is shown: "
-                @for (place, ((network, asset), (micros, count))) in sums.iter().enumerate() {
-                    @if place > 0 { "; " }
+                @for (position, ((network, asset), (micros, count))) in sums.iter().enumerate() {
+                    @if position > 0 { "; " }
                     strong { (money::micros(*micros)) } (mark(shown.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(&shown.called(&json!(network), &json!(asset))))
                 }
                 "."
@@ -76,7 +76,7 @@ fn view(shown: &Shown, found: &Value) -> Markup {
         @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &line(shown.visitor, "/ai/admin/payouts"))) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
-            (onward(packets.len(), shown.asked.first(PATH).as_deref(), shown.asked.next(PATH, found).as_deref()))
+            (onward(packets.len(), shown.requested.first(PATH).as_deref(), shown.requested.next(PATH, found).as_deref()))
         }
     }
 }
@@ -85,24 +85,24 @@ fn view(shown: &Shown, found: &Value) -> Markup {
 fn to_send(packets: &[Value]) -> BTreeMap<(&str, &str), (u64, u64)> {
     let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
     for packet in packets.iter().filter(|packet| packet["status"] == "approved") {
-        let sum = sums.entry((said(packet, "network"), said(packet, "asset"))).or_default();
+        let sum = sums.entry((text_of(packet, "network"), text_of(packet, "asset"))).or_default();
         *sum = (sum.0 + money::in_micros(&packet["amountUsd"]), sum.1 + 1);
     }
     sums
 }
 
-fn row(shown: &Shown, packet: &Value, back: &str) -> Markup {
-    let id = said(packet, "id");
+fn row(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
+    let id = text_of(packet, "id");
     html! {
         li #(id) {
-            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner_by_name(said(packet, "builderId"), &packet["builderName"])) }
-            p { (standing(said(packet, "status"))) }
+            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner_by_name(text_of(packet, "builderId"), &packet["builderName"])) }
+            p { (standing(text_of(packet, "status"))) }
             div.what {
                 (facts::list(&[
                     ("Packet", Some(facts::id(id))),
                     ("Builder", packet["builderId"].as_str().map(facts::id)),
                     ("To", packet["address"].as_str().map(facts::id)),
-                    ("On", Some(html! { (text::words(&shown.called(&packet["network"], &packet["asset"]))) " " (facts::id(said(packet, "asset"))) })),
+                    ("On", Some(html! { (text::words(&shown.called(&packet["network"], &packet["asset"]))) " " (facts::id(text_of(packet, "asset"))) })),
                     ("Receipts", Some(html! { (packet["receiptCount"]) })),
                     ("Left out", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) (mark(shown.simulated)) ", which was given back of earlier sales" })),
                     ("Digest", packet["digest"].as_str().map(facts::id)),
@@ -117,14 +117,14 @@ fn row(shown: &Shown, packet: &Value, back: &str) -> Markup {
     }
 }
 
-fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
-    let id = said(packet, "id");
+fn decisions(shown: &PayoutsView, packet: &Value, back: &str) -> Markup {
+    let id = text_of(packet, "id");
     let back = format!("{back}#{id}");
-    let decided = Decided { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
+    let decided = DecisionTarget { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
     let decide = |decision: &str, fields: Markup| decided.form(decision, fields);
     let named = |of: &str| format!("{of}-{id}");
     html! {
-        @match said(packet, "status") {
+        @match text_of(packet, "status") {
             "created" | "failed" => (decide("approve", html! { button.primary { "Approve " (money::usd(&packet["amountUsd"])) @if shown.simulated { " simulated" } } })),
             "approved" => {
                 (decide("paid", html! {
@@ -134,7 +134,7 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
                     button.primary { "Mark as paid" }
                 }))
                 (decide("failed", html! {
-                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
+                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off"; }))
                     button { "Mark as failed" }
                 }))
             }
@@ -146,8 +146,8 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
 /// Shows the state of a payout. A state that needs action has the same name as its list.
 fn standing(status: &str) -> Markup {
     match status {
-        "created" => state::told(status, "to approve"),
-        "approved" => state::told(status, "to send"),
+        "created" => state::badge(status, "to approve"),
+        "approved" => state::badge(status, "to send"),
         status => state(status),
     }
 }

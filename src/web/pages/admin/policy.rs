@@ -7,23 +7,23 @@ use tollhouse_protocol::limits::TABLE;
 
 use super::{
     capabilities,
-    shared::{Admin, counted, entries, only_admins, said, tiers},
+    shared::{Admin, counted, entries, only_admins, text_of, tiers},
 };
 use crate::{
-    forms::{self, Posted, PostedBySession},
-    page::{Area, Back, Page},
+    forms::{self, PostedBySession, PostedForm},
+    page::{Area, BackLink, Page},
     parts::{
         form,
-        places::tool,
+        page_links::tool,
         table::{Column, table},
         text::grouped,
     },
-    visitor::{Refused, Visitor},
+    visitor::{ApiRefusal, Visitor},
 };
 
 const PATH: &str = "/dashboard/admin/policy";
 
-pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, ApiRefusal> {
     // Read the revision first. If the policy changes before it is read, the form will be refused.
     let head = visitor.head("/ai/admin/policy").await;
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
@@ -36,12 +36,12 @@ pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
 }
 
 /// Shows what the edited policy would narrow. Saves nothing, and editing continues.
-pub(crate) async fn look(posted: PostedBySession) -> Result<Response, Refused> {
-    let PostedBySession(Posted { visitor, fields, .. }) = posted;
+pub(crate) async fn look(posted: PostedBySession) -> Result<Response, ApiRefusal> {
+    let PostedBySession(PostedForm { visitor, fields, .. }) = posted;
     only_admins(&visitor)?;
-    let back = |refused: Refused| refused.with(Back(PATH.to_owned()));
+    let back = |refused: ApiRefusal| refused.with(BackLink(PATH.to_owned()));
     let draft = visitor.made(|| forms::body(&fields)).await?.map_err(|fault| back(fault.into()))?;
-    let answer = visitor.ask_about("/ai/admin/policy/check", &draft).await.map_err(back)?;
+    let answer = visitor.fetch_about("/ai/admin/policy/check", &draft).await.map_err(back)?;
     let main = html! {
         (narrowing(&answer["narrows"]))
         (edited(&visitor, &draft, fields.get("header:if-match").unwrap_or_default()))
@@ -67,7 +67,7 @@ fn narrowing(narrows: &Value) -> Markup {
                     @if count("longRunning") > 0 { li { (count("longRunning")) " would stop being long-running" } }
                 }
                 p {
-                    @for (place, slug) in entries(narrows, "slugs").iter().filter_map(Value::as_str).enumerate() { @if place > 0 { ", " } (tool(slug)) }
+                    @for (position, slug) in entries(narrows, "slugs").iter().filter_map(Value::as_str).enumerate() { @if position > 0 { ", " } (tool(slug)) }
                     @if count("endpoints") > entries(narrows, "slugs").len() as u64 { ", …" }
                 }
             }
@@ -97,7 +97,7 @@ fn edited(visitor: &Visitor, policy: &Value, revision: &str) -> Markup {
                 label for="review" { "Every upload of a builder waits for an admin" }
             }
         }
-        (form::field("tier", "Least strict tier of builders' tools", None, tiers("tier", "text:/tier", said(policy, "tier"), None)))
+        (form::field("tier", "Least strict tier of builders' tools", None, tiers("tier", "text:/tier", text_of(policy, "tier"), None)))
         (form::field("most", "Tools of one builder at most", None, html! {
             input #most name="number:/maxEndpointsPerBuilder" inputmode="numeric" value=(shown(&policy["maxEndpointsPerBuilder"]));
         }))

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
-use super::shared::{once, said};
+use super::shared::{once, text_of};
 use crate::{
     parts::form,
     visitor::{Visitor, segment},
@@ -12,8 +12,8 @@ use crate::{
 
 /// Returns the refund form for an admin if the receipt was paid, else nothing.
 pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
-    let (id, kind) = (said(receipt, "receiptId"), said(receipt, "kind"));
-    if visitor.kind() != Some(Kind::Admin) || kind == "free" {
+    let (id, kind) = (text_of(receipt, "receiptId"), text_of(receipt, "kind"));
+    if visitor.kind() != Some(SessionKind::Admin) || kind == "free" {
         return html! {};
     }
     let fields = html! {
@@ -27,7 +27,7 @@ pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
                 input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
             }))
         }
-        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
+        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_MONEY_REASON) autocomplete="off"; }))
         button { "Refund this, or all that is left" }
     };
     html! {

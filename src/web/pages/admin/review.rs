@@ -4,22 +4,22 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_base::aside::Bulk;
+use tollhouse_base::offload::DropOffThread;
 use tollhouse_front::{Code, PathParams};
 
 use super::{
     capabilities,
-    changes::{self, Part, Uploaded},
+    changes::{self, SourcePart, UploadedVersion},
     findings::{self, findings},
-    read::Read,
-    shared::{Admin, entries, owner, owner_by_name, said},
-    verdict,
+    read_tool::ReadTool,
+    review_form,
+    shared::{Admin, entries, owner, owner_by_name, text_of},
 };
 use crate::{
-    asked::Asked,
     page::{Area, Page},
     parts::{facts, money, state::state, tabs, text, time::moment},
-    visitor::{Refused, Visitor, segment, with_query},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 /// Maximum other tools of the builder whose last decisions are shown.
@@ -31,14 +31,14 @@ pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
+) -> Result<Response, ApiRefusal> {
     let record = visitor.get(&format!("/ai/endpoints/{}", segment(&slug))).await?;
     let tool = &record["endpoint"];
-    let (version, approved) = (said(tool, "version"), said(&tool["review"], "approvedVersion"));
+    let (version, approved) = (text_of(tool, "version"), text_of(&tool["review"], "approvedVersion"));
     let now = uploaded(&visitor, &slug, version).await?;
     let before = if approved.is_empty() || approved == version { None } else { uploaded(&visitor, &slug, approved).await? };
-    let builder = Some(said(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
-    let (mut others, mut events, mut owner) = (Bulk::default(), Bulk::default(), Bulk::default());
+    let builder = Some(text_of(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
+    let (mut others, mut events, mut owner) = (DropOffThread::default(), DropOffThread::default(), DropOffThread::default());
     if let Some(id) = builder {
         owner = visitor.get(&with_query("/ai/builders/me", [("builderId", id)])).await?;
         others = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?;
@@ -47,41 +47,47 @@ pub(crate) async fn page(
     }
     let next = visitor.get("/ai/admin/reviews?limit=2").await?;
     let simulated = visitor.plays().await?;
-    let asked = Asked::read(query.as_deref(), &["done", "read", "after", "from"]);
-    let came = if asked.get("done").is_empty() {
-        came(tool, &events, asked.get("read"), asked.get("after"))
+    let request = PageQuery::read(query.as_deref(), &["done", "read", "after", "from"]);
+    let received = if request.get("done").is_empty() {
+        came(tool, &events, request.get("read"), request.get("after"))
     } else {
         html! {}
     };
     let main = visitor
         .made(|| {
-            let seen =
-                Seen { visitor: &visitor, slug: &slug, tool, events: &events, from: asked.get("from").parse().unwrap_or(1), simulated };
-            let now = Uploaded { version, handler: now.as_ref().map(|now| &now["handler"]) };
-            let before =
-                (!approved.is_empty()).then(|| Uploaded { version: approved, handler: before.as_ref().map(|before| &before["handler"]) });
+            let seen = ReviewView {
+                visitor: &visitor,
+                slug: &slug,
+                tool,
+                events: &events,
+                from: request.get("from").parse().unwrap_or(1),
+                simulated,
+            };
+            let now = UploadedVersion { version, handler: now.as_ref().map(|now| &now["handler"]) };
+            let before = (!approved.is_empty())
+                .then(|| UploadedVersion { version: approved, handler: before.as_ref().map(|before| &before["handler"]) });
             html! {
                 (tabs::of_tool(&visitor, &slug, tabs::Tab::Review))
-                (came)
+                (received)
                 (view(&seen, before.as_ref(), &now, &others))
                 (onward(&slug, &next))
             }
         })
         .await?;
     let heading = html! {
-        h1 { (text::words(said(tool, "title"))) }
-        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(said(tool, "owner"), &owner["builder"]["name"])) } }
+        h1 { (text::words(text_of(tool, "title"))) }
+        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(text_of(tool, "owner"), &owner["builder"]["name"])) } }
     };
     let page = Page {
         heading: Some(heading),
         style: Some("make.css"),
-        ..Page::new(Area::Reviews, said(tool, "title"), main).under("/dashboard/admin/reviews", "Reviews")
+        ..Page::new(Area::Reviews, text_of(tool, "title"), main).under("/dashboard/admin/reviews", "Reviews")
     };
     Ok(visitor.show(page).await)
 }
 
 /// Fetches a version as uploaded, with a static response as its text. Returns `None` if there is none.
-async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<Bulk>, Refused> {
+async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<DropOffThread>, ApiRefusal> {
     match visitor.get_handler(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
         Ok(answer) => Ok(Some(answer)),
         Err(refused) if refused.is(Code::UnknownVersion) => Ok(None),
@@ -90,17 +96,17 @@ async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option
 }
 
 fn standing(tool: &Value) -> Markup {
-    match said(&tool["review"], "state") {
+    match text_of(&tool["review"], "state") {
         "taken_down" => state("taken down"),
         "content_review" => state("in review"),
         "content_blocked" => state("blocked"),
         "owner_suspended" => state("suspended"),
-        _ => state(said(tool, "status")),
+        _ => state(text_of(tool, "status")),
     }
 }
 
 /// The data of the page.
-struct Seen<'a> {
+struct ReviewView<'a> {
     visitor: &'a Visitor,
     slug: &'a str,
     tool: &'a Value,
@@ -110,21 +116,21 @@ struct Seen<'a> {
     simulated: bool,
 }
 
-fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) -> Markup {
-    let Seen { visitor, slug, tool, events, .. } = *seen;
+fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersion, others: &Value) -> Markup {
+    let ReviewView { visitor, slug, tool, events, .. } = *seen;
     let path = format!("/dashboard/admin/reviews/{}", segment(slug));
-    let newest = said(&events["events"][0], "id");
+    let newest = text_of(&events["events"][0], "id");
     let revision = tool["revision"].to_string();
     let back = with_query(&path, [("read", &*revision), ("after", newest)]);
-    let read = Read { visitor, slug, tool, back: &back };
+    let read = ReadTool { visitor, slug, tool, back: &back };
     let review = &tool["review"];
     let source = now.handler.filter(|handler| handler["source"].is_string()).map(changes::as_text);
     let found = entries(review, "findings");
-    let part = Part { from: seen.from, found: &findings::lines(found), path: &path };
+    let part = SourcePart { from: seen.from, found: &findings::lines(found), path: &path };
     html! {
         div.split {
             div {
-                section aria-labelledby="asked" { h2 #asked { "What is asked" } (wanted(tool)) }
+                section aria-labelledby="asked" { h2 #asked { "What is asked" } (requested(tool)) }
                 section aria-labelledby="found" { h2 #found { "Findings" } (findings(found, source.as_deref(), &path)) }
                 section aria-labelledby="fields" {
                     h2 #fields { "Fields" }
@@ -134,8 +140,8 @@ fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) 
             }
             aside aria-labelledby="decide" {
                 h2 #decide { "Decide" }
-                @if read.waits() { (verdict::answers(&read)) } @else { p.muted { "Nothing waits for a decision." } }
-                (verdict::others(&read))
+                @if read.waits() { (review_form::answers(&read)) } @else { p.muted { "Nothing waits for a decision." } }
+                (review_form::others(&read))
                 h2 { "Its builder" }
                 (history(tool, others))
             }
@@ -144,11 +150,11 @@ fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) 
 }
 
 /// Shows what the tool requests, and since when.
-fn wanted(tool: &Value) -> Markup {
+fn requested(tool: &Value) -> Markup {
     let hosts: Vec<_> = entries(tool, "requestedHosts").iter().filter_map(Value::as_str).collect();
     let names: Vec<_> = capabilities::named(&tool["requestedCapabilities"]).collect();
     let review = &tool["review"];
-    let content = match said(review, "state") {
+    let content = match text_of(review, "state") {
         "content_review" => Some("waits for you, and answers no call"),
         "content_blocked" => Some("is held back: it was rejected, or a later rule blocks it"),
         _ => None,
@@ -171,7 +177,7 @@ fn wanted(tool: &Value) -> Markup {
             Some(html! {
                 @match review["approvedVersion"].as_str() {
                     None => "never",
-                    Some(version) if version == said(tool, "version") => "the version that runs",
+                    Some(version) if version == text_of(tool, "version") => "the version that runs",
                     Some(version) => { "version " (facts::id(version)) }
                 }
             }),
@@ -182,7 +188,7 @@ fn wanted(tool: &Value) -> Markup {
 
 fn decided(decision: &Value) -> Markup {
     html! {
-        (said(decision, "decision")) ", " (moment(&decision["at"]))
+        (text_of(decision, "decision")) ", " (moment(&decision["at"]))
         @if let Some(reason) = decision["reason"].as_str() { ": " (text::words(reason)) }
     }
 }
@@ -191,21 +197,21 @@ fn decided(decision: &Value) -> Markup {
 fn all(tool: &Value, simulated: bool) -> Markup {
     let tags: Vec<_> = entries(tool, "tags").iter().filter_map(Value::as_str).collect();
     html! {
-        (text::paragraphs(said(tool, "description")))
+        (text::paragraphs(text_of(tool, "description")))
         (facts::list(&[
             ("Price", Some(money::price(tool, simulated))),
             ("Tags", (!tags.is_empty()).then(|| text::words(&tags.join(", ")))),
-            ("Runs", Some(html! { code { (said(tool, "handlerType")) } ", tier " (said(tool, "tier")) })),
+            ("Runs", Some(html! { code { (text_of(tool, "handlerType")) } ", tier " (text_of(tool, "tier")) })),
         ]))
-        p { a href={ "/dashboard/tools/" (segment(said(tool, "slug"))) } { "Its page, with its schemas" } }
+        p { a href={ "/dashboard/tools/" (segment(text_of(tool, "slug"))) } { "Its page, with its schemas" } }
     }
 }
 
 /// Shows decisions about the builder's other tools.
 fn history(tool: &Value, others: &Value) -> Markup {
-    let id = said(tool, "owner");
+    let id = text_of(tool, "owner");
     let tools: Vec<_> = entries(others, "endpoints").iter().filter(|other| other["slug"] != tool["slug"]).collect();
-    let in_state = |wanted: &[&str]| tools.iter().filter(|other| wanted.contains(&said(other, "state"))).count();
+    let in_state = |requested: &[&str]| tools.iter().filter(|other| requested.contains(&text_of(other, "state"))).count();
     let decided_on: Vec<_> = tools.iter().filter(|other| other["decision"].is_object()).collect();
     if !id.starts_with("bld_") {
         return html! { p.muted { "It is this host's own." } };
@@ -220,7 +226,7 @@ fn history(tool: &Value, others: &Value) -> Markup {
         @if !decided_on.is_empty() {
             ul.plain {
                 @for other in decided_on.iter().take(5) {
-                    li { a href={ "/dashboard/admin/reviews/" (segment(said(other, "slug"))) } { code { (text::words(said(other, "slug"))) } } ": " (decided(&other["decision"])) }
+                    li { a href={ "/dashboard/admin/reviews/" (segment(text_of(other, "slug"))) } { code { (text::words(text_of(other, "slug"))) } } ": " (decided(&other["decision"])) }
                 }
             }
         }
@@ -234,7 +240,7 @@ fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
     if read.is_empty() || read == now {
         return html! {};
     }
-    let since: Vec<_> = entries(events, "events").iter().take_while(|event| after.is_empty() || said(event, "id") != after).collect();
+    let since: Vec<_> = entries(events, "events").iter().take_while(|event| after.is_empty() || text_of(event, "id") != after).collect();
     let decision = &tool["review"]["decision"];
     html! {
         section.notice aria-labelledby="came" {
@@ -243,7 +249,7 @@ fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
             ul.plain {
                 @for event in since {
                     @let fields: Vec<_> = entries(&event["data"], "changed").iter().filter_map(Value::as_str).collect();
-                    li { (moment(&event["at"])) ", by " (text::words(said(&event["data"], "by"))) ": " (text::words(&fields.join(", "))) }
+                    li { (moment(&event["at"])) ", by " (text::words(text_of(&event["data"], "by"))) ": " (text::words(&fields.join(", "))) }
                 }
                 @if decision.is_object() { li { "last decision: " (decided(decision)) } }
             }
@@ -256,7 +262,7 @@ fn onward(slug: &str, queue: &Value) -> Markup {
     let next = entries(queue, "reviews").iter().find(|review| review["slug"] != slug);
     html! {
         @if let Some(next) = next {
-            p { a.button href={ "/dashboard/admin/reviews/" (segment(said(next, "slug"))) } { "Next: " (text::words(said(next, "title"))) } }
+            p { a.button href={ "/dashboard/admin/reviews/" (segment(text_of(next, "slug"))) } { "Next: " (text::words(text_of(next, "title"))) } }
         }
     }
 }

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::{
     capabilities,
-    shared::{Admin, ROWS, counted, entries, owner_by_name, said},
+    shared::{Admin, ROWS, counted, entries, owner_by_name, text_of},
 };
 use crate::{
-    asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, form, pager::pager, same::line, state::state, text, time::moment},
-    visitor::{Refused, Visitor, segment, with_query},
+    parts::{cli_hint::line, empty::empty, form, pager::pager, state::state, text, time::moment},
+    query::PageQuery,
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/reviews";
@@ -20,14 +20,14 @@ const PATH: &str = "/dashboard/admin/reviews";
 /// Maximum names of hosts and rules in a row.
 const NAMED: usize = 5;
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["cursor"]);
-    let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
-    let main = visitor.made(|| html! { (view(&visitor, &found, &asked)) (rescan(&visitor)) }).await?;
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
+    let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", request.get("cursor"))])).await?;
+    let main = visitor.made(|| html! { (view(&visitor, &found, &request)) (rescan(&visitor)) }).await?;
     Ok(visitor.show(Page::new(Area::Reviews, "Reviews", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, asked: &Asked) -> Markup {
+fn view(visitor: &Visitor, found: &Value, request: &PageQuery) -> Markup {
     let (reviews, total) = (entries(found, "reviews"), found["total"].as_u64().unwrap_or_default());
     let command = line(visitor, "/ai/admin/audit");
     html! {
@@ -35,7 +35,7 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked) -> Markup {
         @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), &command)) }
         @else {
             ul.rows { @for review in reviews { (row(review)) } }
-            (pager(reviews.len(), total, asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
+            (pager(reviews.len(), total, request.first(PATH).as_deref(), request.next(PATH, found).as_deref()))
         }
     }
 }
@@ -53,35 +53,35 @@ fn rescan(visitor: &Visitor) -> Markup {
 }
 
 fn row(review: &Value) -> Markup {
-    let slug = said(review, "slug");
+    let slug = text_of(review, "slug");
     let findings = entries(review, "findings");
     let hosts = entries(review, "requestedHosts");
     let first = review["approvedVersion"].is_null();
     html! {
         li {
-            h2 { a href={ (PATH) "/" (segment(slug)) } { (text::words(said(review, "title"))) } }
+            h2 { a href={ (PATH) "/" (segment(slug)) } { (text::words(text_of(review, "title"))) } }
             p { (moment(&review["since"])) }
             p.what {
                 @if !review["content"].is_null() {
                     @if first { "New content" } @else { "Changed content" }
                     @if findings.is_empty() { ": nothing was found in it. " } @else {
                         ": " (counted(findings.len() as u64, "finding", "findings")) ", "
-                        @for (place, finding) in findings.iter().take(NAMED).enumerate() { @if place > 0 { ", " } code { (text::words(said(finding, "rule"))) } }
+                        @for (position, finding) in findings.iter().take(NAMED).enumerate() { @if position > 0 { ", " } code { (text::words(text_of(finding, "rule"))) } }
                         @if findings.len() > NAMED { " and " (findings.len() - NAMED) " more" } ". "
                     }
                 }
-                @let wanted: Vec<_> = capabilities::named(&review["requestedCapabilities"]).collect();
-                @if !wanted.is_empty() { "Asks for " (wanted.join(", ")) ". " }
+                @let requested: Vec<_> = capabilities::named(&review["requestedCapabilities"]).collect();
+                @if !requested.is_empty() { "Asks for " (requested.join(", ")) ". " }
                 @if !hosts.is_empty() {
                     "Hosts: "
-                    @for (place, host) in hosts.iter().take(NAMED).enumerate() { @if place > 0 { ", " } code { (text::words(host.as_str().unwrap_or_default())) } }
+                    @for (position, host) in hosts.iter().take(NAMED).enumerate() { @if position > 0 { ", " } code { (text::words(host.as_str().unwrap_or_default())) } }
                     @if hosts.len() > NAMED { " and " (hosts.len() - NAMED) " more" } "."
                 }
             }
             p.marks {
                 code { (text::words(slug)) }
                 @if let Some(held) = review["content"].as_str() { (state(if held == "content_review" { "in review" } else { "blocked" })) }
-                span { "of " (owner_by_name(said(review, "owner"), &review["builder"]["name"])) }
+                span { "of " (owner_by_name(text_of(review, "owner"), &review["builder"]["name"])) }
                 span { "revision " (review["revision"]) }
                 @if first { span { "never approved" } }
             }

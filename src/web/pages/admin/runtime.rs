@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{
-    shared::{Admin, counted, entries, said},
+    shared::{Admin, counted, entries, text_of},
     unresolved,
 };
 use crate::{
@@ -13,13 +13,13 @@ use crate::{
     parts::{
         facts,
         follow::{self, renewed},
-        places,
+        page_links,
         state::state,
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, with_query},
+    visitor::{ApiRefusal, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/runtime";
@@ -53,16 +53,16 @@ const SINCE_START: [(&str, &str); 13] = [
     ("replaced", "Processes replaced"),
 ];
 
-pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let rows = follow::wanted(query.as_deref(), TOOLS);
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let rows = follow::requested(query.as_deref(), TOOLS);
     let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
     if rows.is_some() {
         return Ok(visitor.part(visitor.made(|| follow::rows(by_tool(&runtime))).await?));
     }
     let health = visitor.get("/health").await?;
-    let most = unresolved::ROWS.to_string();
+    let max = unresolved::ROWS.to_string();
     // The page also works while the store is unavailable.
-    let found = visitor.get(&with_query("/ai/admin/unresolved", [("limit", &*most)])).await.ok();
+    let found = visitor.get(&with_query("/ai/admin/unresolved", [("limit", &*max)])).await.ok();
     let simulated = visitor.plays().await.unwrap_or_default();
     let main = visitor.made(|| view(&health, &runtime, &unresolved::list(found.as_deref(), simulated))).await?;
     Ok(visitor.show(Page { script: Some("gauge.js"), style: Some("make.css"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
@@ -71,9 +71,9 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Re
 fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
-        p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
+        p.lead { "What this process knows of itself. " span data-gauge-text_of="" role="status" {} }
         p.buttons.needs-script { button type="button" data-gauge-pause="" { "Pause" } }
-        @if let Some(why) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(why)) } }
+        @if let Some(reason) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(reason)) } }
         section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
         div.split {
             section aria-labelledby="now" { h2 #now { "Now" } (counts("/sandbox/", sandbox, &NOW)) }
@@ -89,7 +89,7 @@ fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
         @if hosts.iter().any(|host| host["leaseUntil"].is_string()) {
             section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }
         }
-        section aria-labelledby="kept" { h2 #kept { "What is kept" } (kept(health)) }
+        section aria-labelledby="kept" { h2 #retention_table { "What is kept" } (retention_table(health)) }
     }
 }
 
@@ -97,12 +97,12 @@ fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
 /// was refused.
 fn jail(sandbox: &Value) -> Markup {
     let tiers = entries(sandbox, "tiers");
-    let layer = |name: &str, tier: &Value| [html! { code { (name) } }, html! { (said(tier, "tier")) }];
+    let layer = |name: &str, tier: &Value| [html! { code { (name) } }, html! { (text_of(tier, "tier")) }];
     let of_tiers = |list: &'static str| tiers.iter().flat_map(move |tier| entries(tier, list).iter().map(move |entry| (tier, entry)));
     let refused: Vec<_> = of_tiers("jailRefused")
         .map(|(tier, missing)| {
-            let [name, tier] = layer(said(missing, "layer"), tier);
-            [name, tier, text::words(said(missing, "error"))]
+            let [name, tier] = layer(text_of(missing, "layer"), tier);
+            [name, tier, text::words(text_of(missing, "error"))]
         })
         .collect();
     let held: Vec<_> = of_tiers("jail").filter_map(|(tier, name)| Some(layer(name.as_str()?, tier))).collect();
@@ -152,7 +152,7 @@ fn by_tool(runtime: &Value) -> Markup {
         let millis = tool["cpuUs"].as_f64().unwrap_or_default() / 1e3;
         let time = html! { (format!("{millis:.0} ms")) };
         let cold = html! { (share(tool)) };
-        [places::tool(said(tool, "slug")), count("running"), count("calls"), cold, count("stops"), count("refused"), time]
+        [page_links::tool(text_of(tool, "slug")), count("running"), count("calls"), cold, count("stops"), count("refused"), time]
     };
     html! {
         @if tools.is_empty() { p.muted { "No handler was called since the process started." } }
@@ -188,9 +188,9 @@ fn replicas(hosts: &[Value]) -> Markup {
             "ended"
         };
         [
-            html! { code { (text::words(said(host, "id"))) } },
+            html! { code { (text::words(text_of(host, "id"))) } },
             html! { (about) },
-            html! { (text::words(said(host, "version"))) },
+            html! { (text::words(text_of(host, "version"))) },
             moment(&host["startedAt"]),
             moment(&host["leaseUntil"]),
             html! { (host["behind"]) },
@@ -201,7 +201,7 @@ fn replicas(hosts: &[Value]) -> Markup {
     table("Hosts of the store", columns, hosts.iter().map(row))
 }
 
-fn kept(health: &Value) -> Markup {
+fn retention_table(health: &Value) -> Markup {
     let kinds = health["stored"].as_object().into_iter().flatten().filter(|(_, kind)| kind.is_object());
     let rows = kinds.map(|(name, kind)| [html! { (name) }, html! { (kind["count"]) }, html! { (bytes(&kind["bytes"])) }]);
     html! {
@@ -231,29 +231,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_jail_is_told_layer_by_layer() {
+    fn the_jail_is_reported_layer_by_layer() {
         assert!(jail(&json!({ "tiers": [] })).into_string().contains("No worker has started yet"));
         let sandbox = json!({ "tiers": [{ "tier": "jit", "jail": ["seccomp"], "jailRefused": [{ "layer": "landlock", "errno": 1, "error": "<no>" }] }] });
-        let told = jail(&sandbox).into_string();
-        assert!(told.contains("seccomp") && told.contains("in force") && told.contains("missing") && told.contains("&lt;no&gt;"), "{told}");
-        assert!(told.contains("1 of 2 layers.") && told.find("landlock") < told.find("seccomp"), "what is missing comes first: {told}");
+        let html = jail(&sandbox).into_string();
+        assert!(html.contains("seccomp") && html.contains("in force") && html.contains("missing") && html.contains("&lt;no&gt;"), "{html}");
+        assert!(html.contains("1 of 2 layers.") && html.find("landlock") < html.find("seccomp"), "what is missing comes first: {html}");
     }
 
     #[test]
-    fn hosts_of_a_store_are_told_with_how_they_stand() {
+    fn hosts_of_a_store_are_reported_with_how_they_stand() {
         let host = |id: &str, lives, own| {
             json!({ "id": id, "version": "0.1.0", "startedAt": "2026-11-21T09:58:03.120Z", "leaseUntil": "2026-11-21T09:58:06.120Z",
                 "lives": lives, "behind": 7, "own": own })
         };
-        let told = replicas(&[host("rpl_<a>", true, true), host("rpl_b", true, false), host("rpl_c", false, false)]).into_string();
-        assert!(told.contains("rpl_&lt;a&gt;") && told.contains("2026-11-21 09:58:06 UTC") && told.contains(">7<"), "{told}");
-        assert!(["this one", "serves", "ended"].iter().all(|state| told.contains(state)), "{told}");
+        let html = replicas(&[host("rpl_<a>", true, true), host("rpl_b", true, false), host("rpl_c", false, false)]).into_string();
+        assert!(html.contains("rpl_&lt;a&gt;") && html.contains("2026-11-21 09:58:06 UTC") && html.contains(">7<"), "{html}");
+        assert!(["this one", "serves", "ended"].iter().all(|state| html.contains(state)), "{html}");
     }
 
     #[test]
-    fn bytes_and_shares_are_told_as_they_are_read() {
-        let told: Vec<_> = [json!(5), json!(2048), json!(3 << 20), json!(5_u64 << 30), json!(null)].iter().map(bytes).collect();
-        assert_eq!(told, ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 GiB", "?"]);
+    fn bytes_and_shares_are_reported_as_they_are_read() {
+        let listed: Vec<_> = [json!(5), json!(2048), json!(3 << 20), json!(5_u64 << 30), json!(null)].iter().map(bytes).collect();
+        assert_eq!(listed, ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 GiB", "?"]);
         assert_eq!(share(&json!({ "calls": 8, "coldCalls": 1 })), "12.5 %");
         assert_eq!(share(&json!({ "calls": 0, "coldCalls": 0 })), "none");
     }

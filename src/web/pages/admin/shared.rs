@@ -9,9 +9,9 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 use tollhouse_base::id::RequestId;
-use tollhouse_front::{Code, Fault};
+use tollhouse_front::{ApiError, Code};
 
 use crate::{
     parts::{form, text},
@@ -41,10 +41,10 @@ impl FromRequestParts<Arc<Services>> for Admin {
 }
 
 /// Refuses visitors who are not admins, as the API does.
-pub(super) fn only_admins(visitor: &Visitor) -> Result<(), Fault> {
+pub(super) fn only_admins(visitor: &Visitor) -> Result<(), ApiError> {
     match visitor.kind() {
-        Some(Kind::Admin) => Ok(()),
-        Some(Kind::Builder | Kind::Holder) | None => Err(Fault::new(Code::NotOwner, "this is for admins")),
+        Some(SessionKind::Admin) => Ok(()),
+        Some(SessionKind::Builder | SessionKind::Holder) | None => Err(ApiError::new(Code::NotOwner, "this is for admins")),
     }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-pub(super) fn said<'a>(value: &'a Value, name: &str) -> &'a str {
+pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
@@ -74,14 +74,14 @@ pub(super) fn owner_by_name(id: &str, name: &Value) -> Markup {
 }
 
 /// The subject of decisions, and the page that their forms lead back to.
-pub(super) struct Decided<'a> {
+pub(super) struct DecisionTarget<'a> {
     pub(super) visitor: &'a Visitor,
     pub(super) operation: &'static str,
     pub(super) id: &'a str,
     pub(super) back: &'a str,
 }
 
-impl Decided<'_> {
+impl DecisionTarget<'_> {
     /// Returns the form for a decision.
     pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
         let fields = html! { input type="hidden" name="text:/decision" value=(decision); (fields) };
@@ -91,16 +91,16 @@ impl Decided<'_> {
 
 /// Returns the field for the reason of a decision, which `reader` can see.
 pub(super) fn reason(id: &str, reader: &str) -> Markup {
-    why(id, &format!("Reason, which {reader} reads"), None)
+    reason_field(id, &format!("Reason, which {reader} reads"), None)
 }
 
 /// Returns the field for a reason, with this label. The label must name the action if a keyboard
 /// shortcut leads to the field.
-pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
+pub(super) fn reason_field(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {
             label for=(id) { (label) }
-            input id=(id) name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_DECISION_REASON) autocomplete="off" data-key=[key];
+            input id=(id) name="some:/reason" maxlength=(tollhouse_tool::public_texts::MAX_DECISION_REASON) autocomplete="off" data-key=[key];
         }
     }
 }

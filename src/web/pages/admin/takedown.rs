@@ -2,25 +2,25 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
-use super::{read::Read, shared::reason};
-use crate::{parts::places, visitor::Visitor};
+use super::{read_tool::ReadTool, shared::reason};
+use crate::{parts::page_links, visitor::Visitor};
 
 /// Returns the section with the form on the tool's own page, or nothing if the visitor is not an
 /// admin.
 pub(crate) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     html! {
-        @if visitor.kind() == Some(Kind::Admin) {
+        @if visitor.kind() == Some(SessionKind::Admin) {
             h2 { "As an admin" }
-            (offer(visitor, slug, tool, &places::of_tool(slug, "")))
+            (offer(visitor, slug, tool, &page_links::of_tool(slug, "")))
         }
     }
 }
 
 /// Returns the form for an admin page.
 pub(super) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
-    let read = Read { visitor, slug, tool, back };
+    let read = ReadTool { visitor, slug, tool, back };
     html! {
         details.way {
             @if tool["review"]["state"] == "taken_down" {

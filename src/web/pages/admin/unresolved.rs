@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{entries, said};
+use super::shared::{entries, text_of};
 use crate::{
     parts::{
-        money, places,
+        money, page_links,
         table::{Column, table},
         text,
         time::moment,
@@ -31,14 +31,14 @@ pub(super) fn list(found: Option<&Value>, simulated: bool) -> Markup {
         Column::Words("Facilitator"),
     ];
     let row = |settlement: &Value| {
-        let id = said(settlement, "paymentId");
+        let id = text_of(settlement, "paymentId");
         [
             html! { a href={ "/dashboard/payments/" (segment(id)) } { code { (text::words(id)) } } },
-            places::tool(said(settlement, "slug")),
+            page_links::tool(text_of(settlement, "slug")),
             moment(&settlement["since"]),
             html! { (money::usd(&settlement["priceUsd"])) },
-            text::words(said(settlement, "network")),
-            text::words(said(settlement, "facilitator")),
+            text::words(text_of(settlement, "network")),
+            text::words(text_of(settlement, "facilitator")),
         ]
     };
     html! {
@@ -67,12 +67,12 @@ mod tests {
         let settlement = json!({ "paymentId": "pmt_1", "slug": "echo", "since": "2026-11-21T09:58:03.120Z", "priceUsd": 0.01,
             "network": "eip155:8453", "facilitator": "http <a>" });
         let page = json!({ "settlements": [settlement] });
-        let told = list(Some(&page), false).into_string();
+        let html = list(Some(&page), false).into_string();
         let parts = ["/dashboard/payments/pmt_1", "/dashboard/tools/echo", "2026-11-21 09:58:03 UTC", "$0.01", "&lt;a&gt;"];
         for part in parts.into_iter().chain(["tollhouse settlements resolve"]) {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(html.contains(part), "{part}: {html}");
         }
-        assert!(!told.contains("as JSON"));
+        assert!(!html.contains("as JSON"));
         let first = json!({ "settlements": [settlement], "nextCursor": "pmt_1" });
         assert!(list(Some(&first), false).into_string().contains("/dashboard/api/ai/admin/unresolved?limit=200"));
         assert_eq!(list(Some(&json!({ "settlements": [] })), false).into_string(), "");

@@ -26,7 +26,7 @@ pub(super) const FIELDS: [(&str, &str); 11] = [
 
 /// Other fields of the form: slug and paused state of a new tool, input of a run, attestation, and
 /// note.
-const BESIDE: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
+const EXTRA_FIELDS: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 
 /// Fields of an upload that a change may contain.
 const CHANGEABLE: [&str; 10] =
@@ -34,42 +34,42 @@ const CHANGEABLE: [&str; 10] =
 
 /// The contents of the form.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Draft(BTreeMap<&'static str, String>);
+pub(super) struct ToolDraft(BTreeMap<&'static str, String>);
 
 /// The fields of an upload, with a static response as its [text](tollhouse_tool::WithResponse), and the problems with it
 /// in the API's format.
-pub(super) type Body = (Map<String, Value>, Vec<Value>);
+pub(super) type UploadBody = (Map<String, Value>, Vec<Value>);
 
-impl Draft {
+impl ToolDraft {
     /// Creates the draft of an existing tool with its handler, in the same form as a browser would
     /// send it. A static response is its text.
     pub(super) fn of(tool: &Value, handler: &Value) -> Self {
-        let said = |name: &str| tool[name].as_str().unwrap_or_default();
+        let describe = |name: &str| tool[name].as_str().unwrap_or_default();
         let usd = |name: &str| tool[name].as_f64().map(|usd| usd.to_string()).unwrap_or_default();
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-        let kind = handler["language"].as_str().unwrap_or(said("handlerType"));
+        let kind = handler["language"].as_str().unwrap_or(describe("handlerType"));
         let source = match (handler["source"].as_str(), handler["response"].as_str()) {
             (Some(source), _) => source.to_owned(),
             (None, Some(response)) => exact::pretty(response).unwrap_or_default(),
             (None, None) => String::new(),
         };
-        let asked = |granted: &str, asked: &str| {
+        let request = |granted: &str, request: &str| {
             let on = |set: &str| match &tool[set] {
                 Value::Object(members) => members.iter().filter(|(_, on)| **on == true).map(|(name, _)| name.clone()).collect(),
                 Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
                 _ => Vec::<String>::new(),
             };
             let mut names = on(granted);
-            let more: Vec<_> = on(asked).into_iter().filter(|name| !names.contains(name)).collect();
+            let more: Vec<_> = on(request).into_iter().filter(|name| !names.contains(name)).collect();
             names.extend(more);
             names
         };
         let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let mut capabilities = asked("capabilities", "requestedCapabilities");
+        let mut capabilities = request("capabilities", "requestedCapabilities");
         capabilities.sort_unstable();
         let texts = [
-            ("title", said("title").replace(['\r', '\n'], "")),
-            ("description", said("description").to_owned()),
+            ("title", describe("title").replace(['\r', '\n'], "")),
+            ("description", describe("description").to_owned()),
             ("priceUsd", usd("priceUsd")),
             ("maxPriceUsd", usd("maxPriceUsd")),
             ("tags", tags.join("\n")),
@@ -78,7 +78,7 @@ impl Draft {
             ("inputSchema", pretty(&tool["inputSchema"])),
             ("outputSchema", pretty(&tool["outputSchema"])),
             ("capabilities", capabilities.join("\n")),
-            ("allowedHosts", asked("allowedHosts", "requestedHosts").join("\n")),
+            ("allowedHosts", request("allowedHosts", "requestedHosts").join("\n")),
         ];
         Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
     }
@@ -113,7 +113,7 @@ impl Draft {
         fields.get("reviewed").is_none_or(|reviewed| reviewed == self.name())
     }
 
-    /// Parses the text of [`Draft::written`], without a source.
+    /// Parses the text of [`ToolDraft::written`], without a source.
     pub(super) fn of_written(text: &str) -> Self {
         let members: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
         Self(members.into_iter().filter_map(|(name, text)| Some((known(&name)?, text))).collect())
@@ -139,21 +139,21 @@ impl Draft {
     }
 
     /// Iterates over the fields in which `other` differs.
-    pub(super) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Differing<'a>> {
-        let texts = move |(name, title)| Differing { name, title, before: self.get(name), after: other.get(name) };
+    pub(super) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = DifferingField<'a>> {
+        let texts = move |(name, title)| DifferingField { name, title, before: self.get(name), after: other.get(name) };
         FIELDS.into_iter().map(texts).filter(|field| field.before != field.after)
     }
 
     /// Returns the fields that publishing `self` would change in `before`. Differences only in JSON
     /// formatting do not count.
-    pub(super) fn changed<'a>(&'a self, before: &'a Self) -> Vec<Differing<'a>> {
+    pub(super) fn changed<'a>(&'a self, before: &'a Self) -> Vec<DifferingField<'a>> {
         let (members, _) = self.change(before);
         let member = |name| if ["source", "kind"].contains(&name) { "handler" } else { name };
         before.differing(self).filter(|field| members.contains_key(member(field.name))).collect()
     }
 
     /// Takes fields from `theirs` that were not changed here since `base`. Returns their labels.
-    pub(super) fn go_on(&mut self, base: &Self, theirs: &Self) -> Vec<&'static str> {
+    pub(super) fn next_step(&mut self, base: &Self, theirs: &Self) -> Vec<&'static str> {
         let taken: Vec<_> =
             theirs.differing(self).filter(|field| field.after == base.get(field.name)).map(|field| (field.name, field.title)).collect();
         for (name, _) in &taken {
@@ -163,7 +163,7 @@ impl Draft {
     }
 
     /// Converts the draft to the body of an upload.
-    pub(super) fn body(&self) -> Body {
+    pub(super) fn body(&self) -> UploadBody {
         let mut problems = Vec::new();
         let mut members = Map::new();
         for name in ["title", "description"] {
@@ -178,8 +178,8 @@ impl Draft {
         for name in ["inputSchema", "outputSchema"] {
             members.extend(parsed(self.get(name), &format!("/{name}"), &mut problems).map(|schema| (name.to_owned(), schema)));
         }
-        let asked: Map<_, _> = self.lines("capabilities").map(|name| (name.to_owned(), json!(true))).collect();
-        members.insert("capabilities".to_owned(), Value::Object(asked));
+        let request: Map<_, _> = self.lines("capabilities").map(|name| (name.to_owned(), json!(true))).collect();
+        members.insert("capabilities".to_owned(), Value::Object(request));
         let (kind, handler) = self.handler(&mut problems);
         members.insert("handlerType".to_owned(), json!(kind));
         members.extend(handler.map(|handler| ("handler".to_owned(), handler)));
@@ -207,7 +207,7 @@ impl Draft {
     }
 
     /// Returns the fields of an upload that differ from `theirs`: the body of a change.
-    pub(super) fn change(&self, theirs: &Self) -> Body {
+    pub(super) fn change(&self, theirs: &Self) -> UploadBody {
         let ((mut members, problems), (theirs, _)) = (self.body(), theirs.body());
         members.retain(|name, value| CHANGEABLE.contains(&name.as_str()) && theirs.get(name) != Some(value));
         (members, problems)
@@ -215,7 +215,7 @@ impl Draft {
 }
 
 /// A field in which two drafts differ.
-pub(super) struct Differing<'a> {
+pub(super) struct DifferingField<'a> {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) before: &'a str,
@@ -224,7 +224,7 @@ pub(super) struct Differing<'a> {
 
 /// Returns the known field with this name.
 fn known(name: &str) -> Option<&'static str> {
-    let all = FIELDS.iter().map(|(name, _)| *name).chain(BESIDE);
+    let all = FIELDS.iter().map(|(name, _)| *name).chain(EXTRA_FIELDS);
     all.into_iter().find(|known| *known == name)
 }
 
@@ -279,18 +279,18 @@ mod tests {
         })
     }
 
-    fn draft() -> Draft {
-        Draft::of(&tool(), &json!({ "source": "one\r\ntwo\0", "language": "ts" }))
+    fn draft() -> ToolDraft {
+        ToolDraft::of(&tool(), &json!({ "source": "one\r\ntwo\0", "language": "ts" }))
     }
 
     /// Returns the draft as a browser would send it.
-    fn sent(draft: &Draft) -> Draft {
+    fn sent(draft: &ToolDraft) -> ToolDraft {
         let fields = draft.0.iter().flat_map(|(name, text)| match *name {
             "capabilities" => text.lines().map(|line| ((*name).to_owned(), line.to_owned())).collect(),
             _ => vec![((*name).to_owned(), text.replace('\n', "\r\n"))],
         });
         let fields: Vec<(String, String)> = fields.collect();
-        Draft::read(fields.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+        ToolDraft::read(fields.iter().map(|(name, text)| (name.as_str(), text.as_str())))
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_static_response_keeps_its_digits_in_the_form() {
         let handler = json!({ "response": "{\"a\":[0.1000,1e400,12345678901234567890123]}" });
-        let fixed = Draft::of(&json!({ "handlerType": "static_json" }), &handler);
+        let fixed = ToolDraft::of(&json!({ "handlerType": "static_json" }), &handler);
         assert_eq!(fixed.get("source"), "{\n  \"a\": [\n    0.1000,\n    1e400,\n    12345678901234567890123\n  ]\n}");
         let mut sent = sent(&fixed);
         assert_eq!(sent.handler(&mut vec![]).1, Some(handler));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told_with_its_place() {
+    fn what_is_no_json_is_reported_with_its_place() {
         let mut draft = draft();
         draft.set("inputSchema", "{\n  nothing");
         draft.set("priceUsd", "");
@@ -362,10 +362,10 @@ mod tests {
         ours.set("title", "Mine");
         theirs.set("title", "Theirs");
         theirs.set("description", "theirs");
-        assert_eq!(ours.go_on(&base, &theirs), ["Description"]);
+        assert_eq!(ours.next_step(&base, &theirs), ["Description"]);
         assert_eq!((ours.get("source"), ours.get("title"), ours.get("description")), ("mine", "Mine", "theirs"));
-        let written = Draft::of_written(&base.written());
+        let written = ToolDraft::of_written(&base.written());
         assert_eq!((written.get("title"), written.get("source")), (base.get("title"), ""));
-        assert_eq!(Draft::of_written("[]"), Draft::default());
+        assert_eq!(ToolDraft::of_written("[]"), ToolDraft::default());
     }
 }

@@ -4,11 +4,11 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use tollhouse_tool::{Capability, CapabilityRow};
 
-use super::{draft::Draft, problems::field_of};
+use super::{draft::ToolDraft, problems::field_of};
 use crate::parts::{code, money, text};
 
 /// Data besides the draft.
-pub(super) struct Known<'a> {
+pub(super) struct FormContext<'a> {
     /// The record. Null for a new tool.
     pub(super) tool: &'a Value,
     /// Capabilities that need no approval.
@@ -34,16 +34,16 @@ const KINDS: [(&str, &str); 5] = [
     ("x402_readiness_check", "the host's own: looks whether a URL can be paid"),
 ];
 
-impl Known<'_> {
+impl FormContext<'_> {
     /// Returns the problem of a field.
     fn wrong(&self, name: &str) -> Option<&Value> {
         self.problems.iter().find(|problem| field_of(problem) == Some(name))
     }
 
     /// Shows a field with its label, note and problem.
-    fn field(&self, name: &str, label: &str, note: &Markup, input: impl FnOnce(Marks) -> Markup) -> Markup {
+    fn field(&self, name: &str, label: &str, note: &Markup, input: impl FnOnce(FieldIds) -> Markup) -> Markup {
         let wrong = self.wrong(name);
-        let marks = Marks { id: format!("field-{name}"), invalid: wrong.map(|_| "true"), note: format!("note-{name}") };
+        let marks = FieldIds { id: format!("field-{name}"), invalid: wrong.map(|_| "true"), note: format!("note-{name}") };
         let (id, note_id) = (marks.id.clone(), marks.note.clone());
         html! {
             div.field {
@@ -59,21 +59,21 @@ impl Known<'_> {
 }
 
 /// Ids that connect a field to its label and note.
-struct Marks {
+struct FieldIds {
     id: String,
     invalid: Option<&'static str>,
     note: String,
 }
 
-impl Marks {
-    fn line(self, name: &str, draft: &Draft, placeholder: &str) -> Markup {
+impl FieldIds {
+    fn line(self, name: &str, draft: &ToolDraft, placeholder: &str) -> Markup {
         html! {
             input id=(self.id) name=(name) value=(draft.get(name)) autocomplete="off" spellcheck="false" placeholder=(placeholder)
                 aria-invalid=[self.invalid] aria-describedby=(self.note);
         }
     }
 
-    fn area(self, name: &str, draft: &Draft, rows: u32, class: &str) -> Markup {
+    fn area(self, name: &str, draft: &ToolDraft, rows: u32, class: &str) -> Markup {
         html! {
             textarea id=(self.id) name=(name) rows=(rows) class=(class) spellcheck="false" autocapitalize="off"
                 aria-invalid=[self.invalid] aria-describedby=(self.note) {
@@ -84,7 +84,7 @@ impl Marks {
     }
 }
 
-pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
+pub(super) fn details(draft: &ToolDraft, known: &FormContext, is_new: bool) -> Markup {
     html! {
         section {
             h2 { "Details" }
@@ -111,7 +111,7 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
 }
 
 /// Shows the builder's share of a price. The script updates it.
-fn net(name: &str, draft: &Draft, known: &Known) -> Markup {
+fn net(name: &str, draft: &ToolDraft, known: &FormContext) -> Markup {
     let price = draft.get(name).trim().trim_start_matches('$').parse().map_or(0, |usd: f64| money::in_micros(&json!(usd)));
     let [net, fee] = money::shares(price, known.fee_bps).map(money::micros);
     let mark = money::marked(known.simulated);
@@ -124,7 +124,7 @@ fn net(name: &str, draft: &Draft, known: &Known) -> Markup {
     }
 }
 
-pub(super) fn handler(draft: &Draft, known: &Known, is_new: bool) -> Markup {
+pub(super) fn handler(draft: &ToolDraft, known: &FormContext, is_new: bool) -> Markup {
     let now = draft.get("kind");
     let is_code = ["js", "ts"].contains(&now);
     html! {
@@ -159,8 +159,8 @@ pub(super) fn handler(draft: &Draft, known: &Known, is_new: bool) -> Markup {
 
 /// Names the lines of a source with invisible characters, which must not be lost.
 fn odd(source: &str) -> Markup {
-    let odd = |line: &str| tollhouse_base::unseen::marked(line).any(|(_, unseen)| unseen);
-    let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(place, _)| place + 1).collect();
+    let odd = |line: &str| tollhouse_base::invisible_chars::marked(line).any(|(_, unseen)| unseen);
+    let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(position, _)| position + 1).collect();
     html! {
         @if let Some(first) = lines.first() {
             " " strong { "What cannot be seen stands in " (lines.len()) " of its lines, first in line " (first) "." }
@@ -168,7 +168,7 @@ fn odd(source: &str) -> Markup {
     }
 }
 
-pub(super) fn schemas(draft: &Draft, known: &Known) -> Markup {
+pub(super) fn schemas(draft: &ToolDraft, known: &FormContext) -> Markup {
     html! {
         section {
             h2 { "Schemas" }
@@ -180,7 +180,7 @@ pub(super) fn schemas(draft: &Draft, known: &Known) -> Markup {
     }
 }
 
-pub(super) fn reach(draft: &Draft, known: &Known) -> Markup {
+pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
     html! {
         section {
             h2 { "What it may touch" }
@@ -200,7 +200,7 @@ pub(super) fn reach(draft: &Draft, known: &Known) -> Markup {
 }
 
 /// Describes whether a capability is granted, or what happens if it is requested.
-fn standing(name: &str, known: &Known) -> &'static str {
+fn standing(name: &str, known: &FormContext) -> &'static str {
     if known.tool["capabilities"][name] == true {
         "granted"
     } else if known.tool["requestedCapabilities"][name] == true {
@@ -212,7 +212,7 @@ fn standing(name: &str, known: &Known) -> &'static str {
     }
 }
 
-pub(super) fn run(draft: &Draft, known: &Known) -> Markup {
+pub(super) fn run(draft: &ToolDraft, known: &FormContext) -> Markup {
     html! {
         section {
             h2 { "Run" }

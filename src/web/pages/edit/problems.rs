@@ -56,10 +56,10 @@ fn field_at(pointer: &str) -> Option<&'static str> {
 }
 
 /// Shows all problems above the form.
-pub(super) fn told(problems: &[Value]) -> Markup {
+pub(super) fn render_problems(problems: &[Value]) -> Markup {
     html! {
         section.told.problems role="alert" aria-labelledby="told-problems" {
-            h2 #told-problems { (problems.len()) @if problems.len() == 1 { " problem" } @else { " problems" } }
+            h2 #render_problems-problems { (problems.len()) @if problems.len() == 1 { " problem" } @else { " problems" } }
             ul.plain {
                 @for problem in problems {
                     li {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_input_schema_is_told_of_the_input() {
+    fn what_does_not_fit_the_input_schema_learns_of_the_input() {
         let error = json!({ "code": "invalid_input", "message": "no", "problems": [{ "pointer": "/n", "message": "it is no number" }] });
         assert_eq!(each(&error), [json!({ "pointer": "/input/n", "message": "it is no number" })]);
         assert_eq!(each(&json!({ "code": "busy", "message": "later" })).len(), 1);

@@ -3,13 +3,12 @@
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::shown::{PATH, Shown};
+use super::view::{HomeView, PATH};
 use crate::{
     parts::{
         chart::{Bar, spark},
-        money,
+        money, page_links,
         pager::onward,
-        places,
         state::state,
         table::{Column, table},
         text,
@@ -17,10 +16,10 @@ use crate::{
     visitor::with_query,
 };
 
-pub(super) fn view(shown: &Shown) -> Markup {
+pub(super) fn view(shown: &HomeView) -> Markup {
     let tools = shown.tools["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let next = shown.tools["nextCursor"].as_str().map(|cursor| shown.asked.with(PATH, &[("cursor", cursor)]));
-    let first = (!shown.asked.get("cursor").is_empty()).then(|| shown.asked.with(PATH, &[("cursor", "")]));
+    let next = shown.tools["nextCursor"].as_str().map(|cursor| shown.requested.with(PATH, &[("cursor", cursor)]));
+    let first = (!shown.requested.get("cursor").is_empty()).then(|| shown.requested.with(PATH, &[("cursor", "")]));
     let net = money::heading("Net, 30 days", shown.simulated);
     let columns = [
         Column::Words("Tool"),
@@ -42,18 +41,18 @@ pub(super) fn view(shown: &Shown) -> Markup {
     }
 }
 
-fn row(shown: &Shown, days: &[String], tool: &Value) -> [Markup; 7] {
-    let said = |name: &str| tool[name].as_str().unwrap_or_default();
-    let slug = said("slug");
+fn row(shown: &HomeView, days: &[String], tool: &Value) -> [Markup; 7] {
+    let describe = |name: &str| tool[name].as_str().unwrap_or_default();
+    let slug = describe("slug");
     let since = shown.first();
     let mut lines = shown.report["byEndpoint"].as_array().into_iter().flatten();
     let none = json!({ "calls": 0, "failedCalls": 0, "netUsd": 0 });
     let line = lines.find(|line| line["endpointSlug"] == slug).unwrap_or(&none);
-    let calls = |code: &str| with_query(&places::of_tool(slug, "/calls"), [("code", code), ("since", since)]);
-    let settled = [("builderId", shown.asked.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", since)];
+    let calls = |code: &str| with_query(&page_links::of_tool(slug, "/calls"), [("code", code), ("since", since)]);
+    let settled = [("builderId", shown.requested.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", since)];
     [
-        html! { a href=(places::of_tool(slug, "")) { (text::words(said("title"))) } " " code.muted { (text::words(slug)) } },
-        state(said("state")),
+        html! { a href=(page_links::of_tool(slug, "")) { (text::words(describe("title"))) } " " code.muted { (text::words(slug)) } },
+        state(describe("state")),
         money::price(tool, shown.simulated),
         html! { a href=(calls("")) { (line["calls"]) } },
         html! { a href=(calls("failed")) { (line["failedCalls"]) } },
@@ -67,8 +66,8 @@ fn by_day(line: &Value, days: &[String]) -> Markup {
     let number = |by: &str, day: &str| line[by][day].as_u64().unwrap_or_default() as f64;
     let bar = |day: &String| Bar { name: day.clone(), value: number("callsByDay", day), bad: number("failedByDay", day) };
     let bars: Vec<_> = days.iter().map(bar).collect();
-    let Some(most) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
+    let Some(max) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
         return html! {};
     };
-    spark(&format!("Calls by day. Most in a day: {}, on {}.", most.value, most.name), &bars)
+    spark(&format!("Calls by day. Most in a day: {}, on {}.", max.value, max.name), &bars)
 }

@@ -5,33 +5,33 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::report::{PATH, Shown, columns, headings};
+use super::report::{PATH, RevenueView, columns, headings};
 use crate::parts::{
     chart::{Bar, Chart},
     money,
-    since::days,
     table::table,
+    time_range::days,
 };
 
 /// Maximum days, bars of the chart, and rows of its table.
-const MOST_DAYS: usize = 3_660;
+const MAX_DAYS: usize = 3_660;
 const BARS: usize = 92;
 const ROWS: usize = 31;
 
 /// Shows revenue by day, including days without calls.
-pub(super) fn view(shown: &Shown) -> Markup {
+pub(super) fn view(shown: &RevenueView) -> Markup {
     let sold: HashMap<&str, &Value> =
         shown.report["byDay"].as_array().into_iter().flatten().filter_map(|line| Some((line["day"].as_str()?, line))).collect();
-    let days = days(shown.first(), &shown.today, MOST_DAYS);
+    let days = days(shown.first(), &shown.today, MAX_DAYS);
     let together = days.len().div_ceil(BARS).max(1);
     let bars = bars(&days, &sold, together);
-    let most = bars.iter().max_by(|one, other| one.value.total_cmp(&other.value));
-    let csv = shown.asked.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
+    let max = bars.iter().max_by(|one, other| one.value.total_cmp(&other.value));
+    let csv = shown.requested.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
     let chart = Chart {
         id: "by-day",
-        says: says(&days, together, most, shown.simulated),
+        caption: caption(&days, together, max, shown.simulated),
         keys: [Some("net"), None],
-        most: most.map_or_else(String::new, |bar| format!("{}{}", told(bar.value), money::marked(shown.simulated))),
+        max: max.map_or_else(String::new, |bar| format!("{}{}", format_amount(bar.value), money::marked(shown.simulated))),
         table: html! {
             (rows(shown, &days, &sold))
             p.note {
@@ -53,16 +53,16 @@ fn bars(days: &[String], sold: &HashMap<&str, &Value>, together: usize) -> Vec<B
     bars
 }
 
-fn says(days: &[String], together: usize, most: Option<&Bar>, simulated: bool) -> String {
-    let Some(most) = most.filter(|bar| bar.value > 0.0) else { return "Nothing was earned in this time.".to_owned() };
-    let (first, highest) = (&days[0], format!("{}{}", told(most.value), money::marked(simulated)));
+fn caption(days: &[String], together: usize, max: Option<&Bar>, simulated: bool) -> String {
+    let Some(max) = max.filter(|bar| bar.value > 0.0) else { return "Nothing was earned in this time.".to_owned() };
+    let (first, highest) = (&days[0], format!("{}{}", format_amount(max.value), money::marked(simulated)));
     match together {
-        1 => format!("Net by day since {first}. Most in a day: {highest}, on {}.", most.name),
-        _ => format!("Net since {first}, {together} days to a bar. Most in a bar: {highest}, from {} on.", most.name),
+        1 => format!("Net by day since {first}. Most in a day: {highest}, on {}.", max.name),
+        _ => format!("Net since {first}, {together} days to a bar. Most in a bar: {highest}, from {} on.", max.name),
     }
 }
 
-fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup {
+fn rows(shown: &RevenueView, days: &[String], sold: &HashMap<&str, &Value>) -> Markup {
     let none = json!({ "calls": 0, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
     table(
         "Revenue by day",
@@ -75,7 +75,8 @@ fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup 
                 "calls" | "refundedUsd" => None,
                 _ => Some("payment.settled"),
             };
-            let cells = Shown::cells(line.unwrap_or(&none), |sum| line.and_then(|_| leads(sum)).map(|kind| shown.events_of(kind, day)));
+            let cells =
+                RevenueView::cells(line.unwrap_or(&none), |sum| line.and_then(|_| leads(sum)).map(|kind| shown.events_of(kind, day)));
             let [calls, paid, failed, gross, refunded, fees, net] = cells;
             [html! { (day) }, calls, paid, failed, gross, refunded, fees, net]
         }),
@@ -87,7 +88,7 @@ fn micros(usd: &Value) -> f64 {
     (usd.as_f64().unwrap_or_default() * 1e6).round()
 }
 
-fn told(micros: f64) -> String {
+fn format_amount(micros: f64) -> String {
     money::usd(&json!(micros / 1e6))
 }
 
@@ -97,12 +98,12 @@ mod tests {
 
     #[test]
     fn many_days_stand_together_and_none_is_lost() {
-        let days: Vec<_> = days("2026-01-01", "2026-11-22", MOST_DAYS);
+        let days: Vec<_> = days("2026-01-01", "2026-11-22", MAX_DAYS);
         let lines: Vec<_> = days.iter().map(|day| (day.as_str(), json!({ "netUsd": 0.1 }))).collect();
         let sold: HashMap<_, _> = lines.iter().map(|(day, line)| (*day, line)).collect();
         let bars = bars(&days, &sold, 4);
         assert_eq!((bars.len(), bars[0].name.as_str(), bars[1].name.as_str()), (82, "2026-01-01", "2026-01-03"));
-        assert_eq!(told(bars.iter().map(|bar| bar.value).sum()), "$32.6", "to the micro-dollar");
-        assert!(bars.iter().skip(1).all(|bar| told(bar.value) == "$0.4"));
+        assert_eq!(format_amount(bars.iter().map(|bar| bar.value).sum()), "$32.6", "to the micro-dollar");
+        assert!(bars.iter().skip(1).all(|bar| format_amount(bar.value) == "$0.4"));
     }
 }

@@ -5,24 +5,24 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::report::{PATH, Shown, columns, headings};
+use super::report::{PATH, RevenueView, columns, headings};
 use crate::{
-    parts::{pager::pager, places, table::table},
+    parts::{page_links, pager::pager, table::table},
     visitor::with_query,
 };
 
 /// Rows of a page.
 const ROWS: usize = 25;
 
-pub(super) fn view(shown: &Shown) -> Markup {
+pub(super) fn view(shown: &RevenueView) -> Markup {
     let mut lines: Vec<&Value> = shown.report["byEndpoint"].as_array().into_iter().flatten().collect();
     lines.sort_by_key(|line| Reverse((line["netUsd"].as_f64().map(|net| (net * 1e6) as u64), line["calls"].as_u64())));
     let pages = lines.len().div_ceil(ROWS).max(1);
-    let page = shown.asked.get("page").parse::<usize>().unwrap_or(1).clamp(1, pages);
-    let at = |page: usize| shown.asked.with(PATH, &[("page", &page.to_string())]);
+    let page = shown.requested.get("page").parse::<usize>().unwrap_or(1).clamp(1, pages);
+    let at = |page: usize| shown.requested.with(PATH, &[("page", &page.to_string())]);
     let some = lines.iter().skip((page - 1) * ROWS).take(ROWS);
     let (count, total) = (some.len(), lines.len() as u64);
-    let csv = shown.asked.with(&format!("{PATH}.csv"), &[("by", "tool"), ("page", "")]);
+    let csv = shown.requested.with(&format!("{PATH}.csv"), &[("by", "tool"), ("page", "")]);
     html! {
         section {
             h2 { "By tool" }
@@ -36,10 +36,10 @@ pub(super) fn view(shown: &Shown) -> Markup {
     }
 }
 
-fn row(shown: &Shown, line: &Value) -> [Markup; 8] {
+fn row(shown: &RevenueView, line: &Value) -> [Markup; 8] {
     let slug = line["endpointSlug"].as_str().unwrap_or_default();
-    let calls = |code: &str| with_query(&places::of_tool(slug, "/calls"), [("code", code), ("since", shown.first())]);
-    let [all, paid, failed, gross, refunded, fees, net] = Shown::cells(line, |sum| {
+    let calls = |code: &str| with_query(&page_links::of_tool(slug, "/calls"), [("code", code), ("since", shown.first())]);
+    let [all, paid, failed, gross, refunded, fees, net] = RevenueView::cells(line, |sum| {
         Some(match sum {
             "calls" => calls(""),
             "failedCalls" => calls("failed"),
@@ -47,5 +47,5 @@ fn row(shown: &Shown, line: &Value) -> [Markup; 8] {
             _ => shown.events("payment.settled", slug, shown.first()),
         })
     });
-    [places::tool(slug), all, paid, failed, gross, refunded, fees, net]
+    [page_links::tool(slug), all, paid, failed, gross, refunded, fees, net]
 }

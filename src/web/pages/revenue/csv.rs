@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::report::{SUMS, asked, path};
 use crate::{
-    doors::seal,
-    visitor::{Refused, SignedIn},
+    host_checks::seal,
+    visitor::{ApiRefusal, SignedIn},
 };
 
 /// Kinds of reports: value of `by`, list of the report, name of its key, file name.
@@ -23,10 +23,10 @@ const KINDS: [(&str, &str, &str, &str); 2] = [
 ];
 
 /// Returns the report by day, or as `by` says.
-pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = asked(query.as_deref());
-    let report = visitor.get(&path(&asked)).await?;
-    let (_, list, name, file) = KINDS.into_iter().find(|(by, ..)| *by == asked.get("by")).unwrap_or(KINDS[0]);
+pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = asked(query.as_deref());
+    let report = visitor.get(&path(&request)).await?;
+    let (_, list, name, file) = KINDS.into_iter().find(|(by, ..)| *by == request.get("by")).unwrap_or(KINDS[0]);
     let text = visitor.made(|| lines(&report[list], name)).await?;
     let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_micro_dollar_is_written_out() {
         let line = json!({ "day": "2026-11-21", "calls": 3, "paidCalls": 1, "failedCalls": 2, "grossUsd": 1e-6, "refundedUsd": 0, "feesUsd": 0.5, "netUsd": 12 });
-        let wanted = "day,calls,paidCalls,failedCalls,grossUsd,refundedUsd,feesUsd,netUsd\r\n2026-11-21,3,1,2,0.000001,0,0.5,12\r\n";
-        assert_eq!(lines(&json!([line]), "day"), wanted);
+        let requested = "day,calls,paidCalls,failedCalls,grossUsd,refundedUsd,feesUsd,netUsd\r\n2026-11-21,3,1,2,0.000001,0,0.5,12\r\n";
+        assert_eq!(lines(&json!([line]), "day"), requested);
     }
 }

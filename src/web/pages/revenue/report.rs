@@ -4,12 +4,12 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
-    asked::Asked,
     parts::{
         money,
-        since::{day, next_day},
         table::Column,
+        time_range::{day, next_day},
     },
+    query::PageQuery,
     visitor::with_query,
 };
 
@@ -29,22 +29,22 @@ pub(super) const SUMS: [(&str, &str, bool); 7] = [
 ];
 
 /// The query and the API's answer.
-pub(super) struct Shown<'a> {
-    pub(super) asked: &'a Asked,
+pub(super) struct RevenueView<'a> {
+    pub(super) requested: &'a PageQuery,
     pub(super) report: &'a Value,
     pub(super) simulated: bool,
     /// Today's date.
     pub(super) today: String,
 }
 
-pub(super) fn asked(query: Option<&str>) -> Asked {
-    Asked::read(query, &["builderId", "since", "page", "by"])
+pub(super) fn asked(query: Option<&str>) -> PageQuery {
+    PageQuery::read(query, &["builderId", "since", "page", "by"])
 }
 
 /// Returns the API path for a query.
-pub(super) fn path(asked: &Asked) -> String {
-    let since = Some(asked.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
-    with_query("/ai/builders/revenue", [("builderId", asked.get("builderId")), ("since", since)])
+pub(super) fn path(request: &PageQuery) -> String {
+    let since = Some(request.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
+    with_query("/ai/builders/revenue", [("builderId", request.get("builderId")), ("since", since)])
 }
 
 /// Returns the headings of the sums.
@@ -58,7 +58,7 @@ pub(super) fn columns<'a>(name: &'a str, headings: &'a [String; 7]) -> [Column<'
     [Column::Words(name), calls, paid, failed, gross, refunded, fees, net]
 }
 
-impl Shown<'_> {
+impl RevenueView<'_> {
     /// Returns the first day of the report.
     pub(super) fn first(&self) -> &str {
         day(self.report["since"].as_str().unwrap_or_default())
@@ -66,21 +66,21 @@ impl Shown<'_> {
 
     /// Returns the address of events of a kind since a day, of one tool or of all.
     pub(super) fn events(&self, kind: &str, slug: &str, from: &str) -> String {
-        let builder = self.asked.get("builderId");
+        let builder = self.requested.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("tool", slug), ("since", from)])
     }
 
     /// Returns the address of events of a kind on one day.
     pub(super) fn events_of(&self, kind: &str, day: &str) -> String {
-        let builder = self.asked.get("builderId");
+        let builder = self.requested.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("since", day), ("until", &next_day(day))])
     }
 
     /// Returns the cells of an entry, linked as `linked` says.
     pub(super) fn cells(line: &Value, linked: impl Fn(&str) -> Option<String>) -> [Markup; 7] {
         SUMS.map(|(name, _, is_amount)| {
-            let told = if is_amount { money::usd(&line[name]) } else { line[name].to_string() };
-            html! { @match linked(name) { Some(path) => a href=(path) { (told) }, None => (told) } }
+            let text = if is_amount { money::usd(&line[name]) } else { line[name].to_string() };
+            html! { @match linked(name) { Some(path) => a href=(path) { (text) }, None => (text) } }
         })
     }
 }

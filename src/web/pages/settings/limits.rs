@@ -3,10 +3,10 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use tollhouse_protocol::limits::{Row, TABLE};
+use tollhouse_protocol::limits::{LimitRow, TABLE};
 
 use crate::{
-    pages::own,
+    pages::owner_pages,
     parts::{
         form,
         table::{Column, table},
@@ -28,8 +28,8 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
     let fields = html! {
         // Limits that are not named below keep their defaults.
         input type="hidden" name="json:/limits" value="{}";
-        (own::if_match(tool))
-        (table("Limits", columns, TABLE.iter().map(|row| told(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))
+        (owner_pages::if_match(tool))
+        (table("Limits", columns, TABLE.iter().map(|row| limit_cells(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))
         button { "Save limits" }
     };
     html! {
@@ -37,11 +37,11 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
             "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
             "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
         }
-        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &own::place(slug, "settings"), fields))
+        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::place(slug, "settings"), fields))
     }
 }
 
-fn told(row: &Row, tool: &Value, ceiling: Option<u64>) -> [Markup; 5] {
+fn limit_cells(row: &LimitRow, tool: &Value, ceiling: Option<u64>) -> [Markup; 5] {
     let of = |set: &str| tool[set][row.name].as_u64();
     let id = format!("limit-{}", row.name);
     [

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::Value;
-use tollhouse_base::{aside::Bulk, clock::Timestamp};
-use tollhouse_front::{Code, Fault, code_of};
+use tollhouse_base::{clock::Timestamp, offload::DropOffThread};
+use tollhouse_front::{ApiError, Code, code_of};
 
-use super::{asked::Asked, call::Pays, step};
+use super::{call::PaymentSource, request::CallRequest, step};
 use crate::{
-    doors::seal,
+    host_checks::seal,
     page::Page,
     parts::{
         facts, money,
@@ -24,11 +24,11 @@ use crate::{
         text,
         time::moment,
     },
-    visitor::{Refused, segment},
+    visitor::{ApiRefusal, segment},
 };
 
 /// Maximum size of an answer, in bytes. Larger than any tool's answer.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// Maximum shown characters of a result.
 const SHOWN: usize = 20_000;
@@ -37,7 +37,7 @@ const SHOWN: usize = 20_000;
 const SPREAD_BYTES: usize = 64 << 10;
 
 /// An unmodified answer.
-pub(super) struct Answer {
+pub(super) struct CallAnswer {
     pub(super) status: StatusCode,
     headers: HeaderMap,
     pub(super) body: Bytes,
@@ -45,11 +45,11 @@ pub(super) struct Answer {
     pub(super) code: Option<Code>,
 }
 
-impl Answer {
-    pub(super) async fn read(response: Response) -> Result<Self, Refused> {
+impl CallAnswer {
+    pub(super) async fn read(response: Response) -> Result<Self, ApiRefusal> {
         let code = code_of(&response);
         let (head, body) = response.into_parts();
-        let body = to_bytes(body, MOST_BYTES).await.map_err(|_| Fault::from(Code::Internal))?;
+        let body = to_bytes(body, MAX_BYTES).await.map_err(|_| ApiError::from(Code::Internal))?;
         Ok(Self { status: head.status, headers: head.headers, body, code })
     }
 
@@ -84,12 +84,12 @@ impl Answer {
         let headers = response.headers_mut();
         seal(headers);
         let name: String = slug.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '-').collect();
-        let told = [
+        let rendered = [
             (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
             (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
-        headers.extend(told);
+        headers.extend(rendered);
         if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}.{kind}\"")) {
             headers.insert(header::CONTENT_DISPOSITION, value);
         }
@@ -98,24 +98,24 @@ impl Answer {
 }
 
 /// Shows the page of an answer.
-pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, answer: &Answer) -> Result<Response, Refused> {
+pub(super) async fn show(request: &CallRequest<'_>, pays: &PaymentSource, answer: &CallAnswer) -> Result<Response, ApiRefusal> {
     let receipt = match answer.header("x-receipt-id") {
-        Some(id) => asked.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
-        None => Bulk::default(),
+        Some(id) => request.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
+        None => DropOffThread::default(),
     };
     // The stamp comes from the host, because a receipt paid by credit does not say that its money
     // is simulated.
-    let stamp = html! { @if asked.visitor.plays().await? { " " span.stamp { (state("simulated")) } } };
-    let main = asked.visitor.made(|| view(asked, pays, answer, &receipt["receipt"], &stamp)).await?;
-    let page = Page { unlisted: true, ..asked.tool.page("Answer of", main) };
-    Ok(asked.visitor.show(page).await)
+    let stamp = html! { @if request.visitor.plays().await? { " " span.stamp { (state("simulated")) } } };
+    let main = request.visitor.made(|| view(request, pays, answer, &receipt["receipt"], &stamp)).await?;
+    let page = Page { unlisted: true, ..request.tool.page("Answer of", main) };
+    Ok(request.visitor.show(page).await)
 }
 
-fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Markup) -> Markup {
+fn view(request: &CallRequest, pays: &PaymentSource, answer: &CallAnswer, receipt: &Value, stamp: &Markup) -> Markup {
     let (receipt_id, payment_id) = (answer.header("x-receipt-id"), answer.header("x-payment-id"));
     let settled = answer.decoded("payment-response").unwrap_or_default();
     html! {
-        (charged(receipt_id.is_some(), receipt, is_kept(asked, receipt), stamp))
+        (charged(receipt_id.is_some(), receipt, is_stored(request, receipt), stamp))
         (facts::list(&[
             ("Status", Some(html! { (answer.status.as_u16()) })),
             ("Type", (!answer.media().is_empty()).then(|| text::first(answer.media(), 100))),
@@ -128,11 +128,11 @@ fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Ma
             h2 { "Result" }
             (result(answer))
             div.buttons {
-                (step::again(asked, pays, "save", "Download"))
-                @if is_kept(asked, receipt) { (step::anew(asked, step::NEW_ANSWER)) }
-                (step::other(asked))
+                (step::again(request, pays, "save", "Download"))
+                @if is_stored(request, receipt) { (step::restart(request, step::NEW_ANSWER)) }
+                (step::other(request))
             }
-            @if *pays == Pays::Nothing { p.note { "To download it, the tool is called again." } }
+            @if *pays == PaymentSource::Nothing { p.note { "To download it, the tool is called again." } }
         }
         section {
             h2 { "As it came" }
@@ -143,9 +143,9 @@ fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Ma
 }
 
 /// Returns whether the answer was bought before, and is only repeated.
-fn is_kept(asked: &Asked, receipt: &Value) -> bool {
+fn is_stored(request: &CallRequest, receipt: &Value) -> bool {
     let issued = Timestamp::deserialize(&receipt["issuedAt"]).ok();
-    receipt["kind"] != "free" && issued.is_some_and(|issued| issued < asked.began)
+    receipt["kind"] != "free" && issued.is_some_and(|issued| issued < request.started_at)
 }
 
 /// Shows whether anything was charged, and how much.
@@ -176,7 +176,7 @@ fn charged(has_receipt: bool, receipt: &Value, is_kept: bool, stamp: &Markup) ->
 }
 
 /// Shows the result as text, or its size.
-fn result(answer: &Answer) -> Markup {
+fn result(answer: &CallAnswer) -> Markup {
     let Some(whole) = answer.text() else {
         return html! { p { @if answer.body.is_empty() { "It has no body." } @else { "It is no text: " (answer.body.len()) " bytes." } } };
     };
@@ -195,7 +195,7 @@ fn boxed(text: &str) -> Markup {
 }
 
 /// Returns the headers, one per line.
-fn headers(answer: &Answer) -> String {
+fn headers(answer: &CallAnswer) -> String {
     let lines = answer.headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -204,9 +204,9 @@ fn headers(answer: &Answer) -> String {
 mod tests {
     use super::*;
 
-    fn answer(media: &'static str, body: &'static str) -> Answer {
+    fn answer(media: &'static str, body: &'static str) -> CallAnswer {
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(media))]);
-        Answer { status: StatusCode::OK, headers, body: Bytes::from_static(body.as_bytes()), code: None }
+        CallAnswer { status: StatusCode::OK, headers, body: Bytes::from_static(body.as_bytes()), code: None }
     }
 
     #[test]

@@ -5,27 +5,27 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     response::Response,
 };
-use tollhouse_front::{Code, Fault, names};
+use tollhouse_front::{ApiError, Code, header_names};
 
-use super::tool::{Tool, send_unpaid};
+use super::tool::{TriedTool, send_unpaid};
 use crate::{
-    doors::seal,
-    play::Payment,
-    visitor::{Refused, Visitor},
+    host_checks::seal,
+    play_wallet::Payment,
+    visitor::{ApiRefusal, Visitor},
 };
 
 /// The payment of a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pays {
+pub(super) enum PaymentSource {
     Nothing,
     /// A signed payment, which is taken only once.
     Signed(Payment),
-    Credit(OnCredit),
+    Credit(CreditCall),
 }
 
 /// Payment by credit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OnCredit {
+pub(super) struct CreditCall {
     /// The credit's token. `None` uses the credit of the session.
     pub(super) token: Option<String>,
     /// Idempotency key of the call.
@@ -35,40 +35,40 @@ pub(super) struct OnCredit {
 }
 
 /// A call of a tool with an input.
-pub(super) struct Call<'a> {
-    pub(super) tool: &'a Tool,
+pub(super) struct ToolCall<'a> {
+    pub(super) tool: &'a TriedTool,
     pub(super) input: &'a str,
-    pub(super) pays: &'a Pays,
+    pub(super) pays: &'a PaymentSource,
 }
 
-impl Call<'_> {
+impl ToolCall<'_> {
     /// Sends the call. Returns its answer, or the stream of its events.
-    pub(super) async fn send(&self, visitor: &Visitor, streams: bool) -> Result<Response, Refused> {
+    pub(super) async fn send(&self, visitor: &Visitor, streams: bool) -> Result<Response, ApiRefusal> {
         let mut headers = HeaderMap::new();
         if streams {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
         }
         let (path, body) = (self.tool.address(), Body::from(self.input.to_owned()));
         match self.pays {
-            Pays::Nothing => Ok(send_unpaid(visitor, Method::POST, &path, headers, body).await),
-            Pays::Signed(payment) => {
-                put(&mut headers, &names::PAYMENT_SIGNATURE, &payment.header)?;
+            PaymentSource::Nothing => Ok(send_unpaid(visitor, Method::POST, &path, headers, body).await),
+            PaymentSource::Signed(payment) => {
+                put(&mut headers, &header_names::PAYMENT_SIGNATURE, &payment.header)?;
                 Ok(visitor.unsigned().send(Method::POST, &path, headers, body).await)
             }
-            Pays::Credit(OnCredit { token, key, quote }) => {
-                put(&mut headers, &names::IDEMPOTENCY_KEY, key)?;
-                put(&mut headers, &names::QUOTE_ID, quote)?;
+            PaymentSource::Credit(CreditCall { token, key, quote }) => {
+                put(&mut headers, &header_names::IDEMPOTENCY_KEY, key)?;
+                put(&mut headers, &header_names::QUOTE_ID, quote)?;
                 let Some(token) = token else { return Ok(visitor.send(Method::POST, &path, headers, body).await) };
                 visitor.may_show_credential()?;
-                put(&mut headers, &names::DEVELOPER_CREDIT, token)?;
+                put(&mut headers, &header_names::DEVELOPER_CREDIT, token)?;
                 Ok(visitor.unsigned().send(Method::POST, &path, headers, body).await)
             }
         }
     }
 }
 
-fn put(headers: &mut HeaderMap, name: &HeaderName, value: &str) -> Result<(), Fault> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| Fault::from(Code::InvalidRequest))?;
+fn put(headers: &mut HeaderMap, name: &HeaderName, value: &str) -> Result<(), ApiError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| ApiError::from(Code::InvalidRequest))?;
     value.set_sensitive(true);
     headers.insert(name, value);
     Ok(())

@@ -7,22 +7,22 @@ use crate::{
     forms::Fields,
     parts::{
         sample,
-        schema_form::{Draft, Form, Problem, initial, minified, spread},
+        schema_form::{Form, FormDraft, Problem, initial, minified, spread},
         text,
     },
 };
 
 /// The view of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum InputState {
     Form,
     Json,
 }
 
 /// The typed text, and the resulting input.
 #[derive(Debug)]
-pub(super) struct Given {
-    typed: Typed,
+pub(super) struct GivenInput {
+    typed: TypedInput,
     /// JSON on a single line. `None` if it is not valid yet.
     pub(super) input: Option<String>,
     pub(super) problems: Vec<Problem>,
@@ -31,54 +31,54 @@ pub(super) struct Given {
 }
 
 #[derive(Debug)]
-enum Typed {
-    Fields(Draft),
+enum TypedInput {
+    Fields(FormDraft),
     Json(String),
 }
 
 /// Maximum size of an input, in bytes. Forms contain it several times.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 /// Maximum lines of the JSON field.
-const MOST_ROWS: usize = 20;
+const MAX_ROWS: usize = 20;
 
-impl Given {
+impl GivenInput {
     /// Returns the initial input for a schema.
-    pub(super) fn initial(schema: &Value, state: State) -> Self {
+    pub(super) fn initial(schema: &Value, state: InputState) -> Self {
         let given = initial(schema);
-        let begun = match state {
+        let started = match state {
             // A JSON field has no labels, so it starts with the required fields.
-            State::Json if given == "{}" => sample::input(schema).to_string(),
-            State::Json | State::Form => given,
+            InputState::Json if given == "{}" => sample::input(schema).to_string(),
+            InputState::Json | InputState::Form => given,
         };
-        Self { input: None, ..Self::of(schema, &begun, state) }
+        Self { input: None, ..Self::of(schema, &started, state) }
     }
 
     /// Reads the input that a form sent, and changes the view to `anew` if requested. In that case
     /// required fields may be missing.
-    pub(super) fn sent(schema: &Value, fields: &Fields, anew: Option<State>) -> Self {
+    pub(super) fn sent(schema: &Value, fields: &Fields, again: Option<InputState>) -> Self {
         let form = Form::of(schema);
         match (fields.get("input"), form.filter(|_| fields.get("as") != Some("json"))) {
-            (Some(input), _) => Self::shown(schema, Self::json(input), anew),
-            (None, None) => Self::shown(schema, Self::json(fields.get("json").unwrap_or_default()), anew),
+            (Some(input), _) => Self::shown(schema, Self::json(input), again),
+            (None, None) => Self::shown(schema, Self::json(fields.get("json").unwrap_or_default()), again),
             (None, Some(form)) => {
-                let draft = Draft::sent(fields.all());
+                let draft = FormDraft::sent(fields.all());
                 let made = form.typed(&draft);
                 let mut problems = made.wrong;
-                if anew == Some(State::Json) && problems.is_empty() {
-                    return Self::of(schema, &made.json, State::Json);
+                if again == Some(InputState::Json) && problems.is_empty() {
+                    return Self::of(schema, &made.json, InputState::Json);
                 }
-                if anew.is_none() {
+                if again.is_none() {
                     problems.extend(made.missing);
                 }
                 let input = problems.is_empty().then_some(made.json).and_then(|json| line(&json));
-                Self { typed: Typed::Fields(draft), input, problems, refused: false }.bounded()
+                Self { typed: TypedInput::Fields(draft), input, problems, refused: false }.bounded()
             }
         }
     }
 
     /// Returns an input with the problems that the tool reported.
-    pub(super) fn wrong(schema: &Value, input: &str, state: State, problems: Vec<Problem>) -> Self {
+    pub(super) fn wrong(schema: &Value, input: &str, state: InputState, problems: Vec<Problem>) -> Self {
         Self { problems, refused: true, ..Self::of(schema, input, state) }
     }
 
@@ -92,32 +92,32 @@ impl Given {
         let text = if text.trim().is_empty() { "{}" } else { text };
         let input = line(text);
         let problems = if input.is_some() { vec![] } else { vec![Problem::new("", "this is no JSON")] };
-        Self { typed: Typed::Json(text.to_owned()), input, problems, refused: false }.bounded()
+        Self { typed: TypedInput::Json(text.to_owned()), input, problems, refused: false }.bounded()
     }
 
     /// Rejects an input that is too large for a page.
     fn bounded(mut self) -> Self {
-        if self.input.take_if(|input| input.len() > MOST_BYTES).is_some() {
-            let kib = MOST_BYTES >> 10;
+        if self.input.take_if(|input| input.len() > MAX_BYTES).is_some() {
+            let kib = MAX_BYTES >> 10;
             self.problems
                 .push(Problem::new("", format!("it is longer than the {kib} KiB that a page takes: call the tool by a line of its page")));
         }
         self
     }
 
-    fn shown(schema: &Value, given: Self, anew: Option<State>) -> Self {
-        match (anew, given.input.as_deref()) {
+    fn shown(schema: &Value, given: Self, again: Option<InputState>) -> Self {
+        match (again, given.input.as_deref()) {
             (Some(state), Some(input)) => Self::of(schema, input, state),
             _ => given,
         }
     }
 
     /// Shows an input in fields if it is an object that the form supports, else as JSON.
-    fn of(schema: &Value, input: &str, state: State) -> Self {
+    fn of(schema: &Value, input: &str, state: InputState) -> Self {
         let input = line(input);
         let text = input.as_deref().unwrap_or_default();
-        let draft = Form::of(schema).filter(|_| state == State::Form).and_then(|form| form.draft(text));
-        let typed = draft.map_or_else(|| Typed::Json(spread(text)), Typed::Fields);
+        let draft = Form::of(schema).filter(|_| state == InputState::Form).and_then(|form| form.draft(text));
+        let typed = draft.map_or_else(|| TypedInput::Json(spread(text)), TypedInput::Fields);
         Self { typed, input, problems: vec![], refused: false }
     }
 
@@ -125,18 +125,18 @@ impl Given {
     pub(super) fn view(&self, schema: &Value) -> Markup {
         let form = Form::of(schema);
         html! {
-            @if !self.problems.is_empty() { (self.told(form.as_ref())) }
+            @if !self.problems.is_empty() { (self.render(form.as_ref())) }
             @match (&self.typed, &form) {
-                (Typed::Fields(draft), Some(form)) => {
+                (TypedInput::Fields(draft), Some(form)) => {
                     input type="hidden" name="as" value="form";
                     (form.shown(draft, &self.problems))
                 }
-                (Typed::Fields(_), None) => {}
-                (Typed::Json(json), form) => {
+                (TypedInput::Fields(_), None) => {}
+                (TypedInput::Json(json), form) => {
                     input type="hidden" name="as" value="json";
                     div.field {
                         label for="json" { "Input, as JSON" }
-                        textarea.mono #json name="json" rows=(json.lines().count().clamp(6, MOST_ROWS)) spellcheck="false" autocomplete="off"
+                        textarea.mono #json name="json" rows=(json.lines().count().clamp(6, MAX_ROWS)) spellcheck="false" autocomplete="off"
                             aria-invalid=[(!self.problems.is_empty()).then_some("true")] { "\n" (json) }
                     }
                     @if form.is_none() { p.note { "No fields can be made of what this tool takes." } }
@@ -145,9 +145,9 @@ impl Given {
         }
     }
 
-    fn told(&self, form: Option<&Form>) -> Markup {
-        let place = |pointer: &str| match (&self.typed, form) {
-            (Typed::Fields(_), Some(form)) => form.place(pointer),
+    fn render(&self, form: Option<&Form>) -> Markup {
+        let position = |pointer: &str| match (&self.typed, form) {
+            (TypedInput::Fields(_), Some(form)) => form.place(pointer),
             _ => "json".to_owned(),
         };
         html! {
@@ -156,7 +156,7 @@ impl Given {
                 ul.plain {
                     @for problem in &self.problems {
                         li {
-                            a href={ "#" (place(&problem.pointer)) } {
+                            a href={ "#" (position(&problem.pointer)) } {
                                 @if problem.pointer.is_empty() { "The input" } @else { code { (text::first(&problem.pointer, 100)) } }
                             }
                             ": " (text::line(&problem.message))
@@ -170,9 +170,9 @@ impl Given {
     /// Returns the other view and the label of its button, if there is one.
     pub(super) fn other(&self, schema: &Value) -> Option<(&'static str, &'static str)> {
         match self.typed {
-            Typed::Fields(_) => Some(("json", "Edit as JSON")),
-            Typed::Json(_) if Form::of(schema).is_some() => Some(("form", "Edit in fields")),
-            Typed::Json(_) => None,
+            TypedInput::Fields(_) => Some(("json", "Edit as JSON")),
+            TypedInput::Json(_) if Form::of(schema).is_some() => Some(("form", "Edit in fields")),
+            TypedInput::Json(_) => None,
         }
     }
 }
@@ -192,36 +192,36 @@ mod tests {
         json!({ "required": ["a"], "properties": { "a": { "type": "string" }, "n": { "type": "number" } } })
     }
 
-    fn sent(body: &str, anew: Option<State>) -> Given {
-        Given::sent(&schema(), &Fields::read(body.as_bytes()), anew)
+    fn sent(body: &str, again: Option<InputState>) -> GivenInput {
+        GivenInput::sent(&schema(), &Fields::read(body.as_bytes()), again)
     }
 
-    fn pointers(given: &Given) -> Vec<&str> {
+    fn pointers(given: &GivenInput) -> Vec<&str> {
         given.problems.iter().map(|problem| problem.pointer.as_str()).collect()
     }
 
     #[test]
     fn an_input_goes_from_fields_to_json_and_back_without_a_loss() {
-        let fields = sent("as=form&f/a=&f/n=1.10&f={\"x\":[1.0]}", Some(State::Json));
-        let Typed::Json(json) = &fields.typed else { panic!("{fields:?}") };
+        let fields = sent("as=form&f/a=&f/n=1.10&f={\"x\":[1.0]}", Some(InputState::Json));
+        let TypedInput::Json(json) = &fields.typed else { panic!("{fields:?}") };
         assert_eq!(json, "{\n  \"n\": 1.10,\n  \"x\": [\n    1.0\n  ]\n}");
         let body = form_urlencoded::Serializer::new(String::new()).append_pair("as", "json").append_pair("json", json).finish();
-        let back = sent(&body, Some(State::Form));
-        let Typed::Fields(draft) = &back.typed else { panic!("{back:?}") };
-        assert_eq!(draft, &Draft::sent([("f/n", "1.10"), ("f", r#"{"x":[1.0]}"#)].into_iter()));
+        let back = sent(&body, Some(InputState::Form));
+        let TypedInput::Fields(draft) = &back.typed else { panic!("{back:?}") };
+        assert_eq!(draft, &FormDraft::sent([("f/n", "1.10"), ("f", r#"{"x":[1.0]}"#)].into_iter()));
         assert_eq!((back.input.as_deref(), back.problems.len()), (Some(r#"{"n":1.10,"x":[1.0]}"#), 0));
     }
 
     #[test]
     fn what_cannot_be_shown_the_other_way_stays_as_it_was_typed() {
-        let number = sent("as=form&f/n=x", Some(State::Json));
-        assert!(matches!(&number.typed, Typed::Fields(_)));
+        let number = sent("as=form&f/n=x", Some(InputState::Json));
+        assert!(matches!(&number.typed, TypedInput::Fields(_)));
         assert_eq!(pointers(&number), ["/n"]);
-        let broken = sent("as=json&json={", Some(State::Form));
-        assert!(matches!(&broken.typed, Typed::Json(json) if json == "{"));
+        let broken = sent("as=json&json={", Some(InputState::Form));
+        assert!(matches!(&broken.typed, TypedInput::Json(json) if json == "{"));
         assert_eq!((pointers(&broken), broken.input.as_deref()), (vec![""], None));
-        let list = sent("as=json&json=[1]", Some(State::Form));
-        assert!(matches!(list.typed, Typed::Json(_)));
+        let list = sent("as=json&json=[1]", Some(InputState::Form));
+        assert!(matches!(list.typed, TypedInput::Json(_)));
     }
 
     #[test]
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(pointers(&sent("as=form&f/n=1", None)), ["/a"]);
         assert_eq!(sent("as=form&f/a=x", None).input.as_deref(), Some(r#"{"a":"x"}"#));
         assert_eq!(sent("as=json&json=+", None).input.as_deref(), Some("{}"));
-        let long = sent(&format!("as=json&json=\"{}\"", "x".repeat(MOST_BYTES)), None);
+        let long = sent(&format!("as=json&json=\"{}\"", "x".repeat(MAX_BYTES)), None);
         assert_eq!((pointers(&long), long.input.as_deref()), (vec![""], None));
         assert_eq!(sent("as=form&f/a=y&input={ \"a\": 1.0 }", None).input.as_deref(), Some(r#"{"a":1.0}"#), "what was asked for is sent");
     }

@@ -3,66 +3,66 @@
 use axum::{http::header, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tollhouse_account::session::Kind;
+use tollhouse_account::session::SessionKind;
 
 use super::{
-    asked::Asked,
-    memory::{self, Memory},
+    form_memory::{self, FormMemory},
     name::FormName,
-    play::{self, Play},
-    step::{Edited, NEW_ANSWER, NEW_PAYMENT, RUN_AGAIN, anew, signed},
-    terms::Terms,
+    play::{self, PlayOption},
+    request::CallRequest,
+    step::{EditStep, NEW_ANSWER, NEW_PAYMENT, RUN_AGAIN, restart, signed},
+    terms::CallTerms,
 };
 use crate::{
     page::Page,
     pages::tool::paid_with,
     parts::{facts, form, money, sample, schema_form::spread, state::state, text, time::moment},
-    play::Payment,
-    visitor::{Refused, segment},
+    play_wallet::Payment,
+    visitor::{ApiRefusal, segment},
 };
 
 /// Maximum shown characters of the input.
 const SHOWN: usize = 1_500;
 
 /// Shows the price and the ways to pay.
-pub(super) async fn show(asked: &Asked<'_>, terms: &Terms<'_>) -> Result<Response, Refused> {
-    let (cookies, now) = (&asked.visitor.services.cookie, asked.visitor.now());
-    let (cookie, call) = (cookies.beside("try"), memory::call(asked.tool.slug(), asked.input));
-    let mut memory: Memory = cookie.kept(asked.headers).unwrap_or_default();
-    let known = memory.name(&call, now).filter(|_| asked.fields.get("anew").is_none());
-    let name = known.unwrap_or_else(|| FormName::of(asked.fields, now));
+pub(super) async fn show(request: &CallRequest<'_>, terms: &CallTerms<'_>) -> Result<Response, ApiRefusal> {
+    let (cookies, now) = (&request.visitor.services.cookie, request.visitor.now());
+    let (cookie, call) = (cookies.companion("try"), form_memory::call(request.tool.slug(), request.input));
+    let mut memory: FormMemory = cookie.read(request.headers).unwrap_or_default();
+    let known = memory.name(&call, now).filter(|_| request.fields.get("anew").is_none());
+    let name = known.unwrap_or_else(|| FormName::of(request.fields, now));
     let (play, wallet) = match terms.simulated() {
-        true => play::offered(asked, &name, terms, &memory.payments_beside(&call).collect::<Vec<_>>()).await,
-        false => (Play::Away(String::new()), None),
+        true => play::offered(request, &name, terms, &memory.other_payments(&call).collect::<Vec<_>>()).await,
+        false => (PlayOption::Away(String::new()), None),
     };
-    let offer = Offer { asked, name: &name, terms, play: &play };
-    let main = asked.visitor.made(|| offer.view()).await?;
-    let page = Page { unlisted: true, ..asked.tool.page("Terms of", main) };
-    let mut response = asked.visitor.show(page).await;
-    let payment = if let Play::Signed { payment, .. } = &play { Some(payment.id.clone()) } else { None };
-    memory.remember(memory::Form { name, call, payment });
-    for kept in wallet.into_iter().chain([cookie.keep(&memory)]) {
-        response.headers_mut().append(header::SET_COOKIE, kept);
+    let offer = PaymentPrompt { requested: request, name: &name, terms, play: &play };
+    let main = request.visitor.made(|| offer.view()).await?;
+    let page = Page { unlisted: true, ..request.tool.page("Terms of", main) };
+    let mut response = request.visitor.show(page).await;
+    let payment = if let PlayOption::Signed { payment, .. } = &play { Some(payment.id.clone()) } else { None };
+    memory.remember(form_memory::UsedForm { name, call, payment });
+    for stored in wallet.into_iter().chain([cookie.keep(&memory)]) {
+        response.headers_mut().append(header::SET_COOKIE, stored);
     }
     Ok(response)
 }
 
 /// The data of the page.
-struct Offer<'a> {
-    asked: &'a Asked<'a>,
+struct PaymentPrompt<'a> {
+    requested: &'a CallRequest<'a>,
     name: &'a FormName,
-    terms: &'a Terms<'a>,
-    play: &'a Play,
+    terms: &'a CallTerms<'a>,
+    play: &'a PlayOption,
 }
 
-impl Offer<'_> {
+impl PaymentPrompt<'_> {
     /// Returns the price for buttons.
     fn price(&self) -> String {
         format!("{}{}", if self.terms.is_most() { "up to " } else { "" }, money::usd(self.terms.price()))
     }
 
     /// Returns the price, and whether it is simulated.
-    fn told(&self) -> String {
+    fn explain(&self) -> String {
         money::heading(&self.price(), self.terms.simulated())
     }
 
@@ -71,7 +71,7 @@ impl Offer<'_> {
         html! {
             p.figure { (self.price()) @if self.terms.simulated() { " " span.stamp { (state("simulated")) } } }
             p.lead {
-                @if matches!(self.play, Play::Away(_) | Play::Signed { state: None, .. }) { "Nothing is charged before you press a button. " }
+                @if matches!(self.play, PlayOption::Away(_) | PlayOption::Signed { state: None, .. }) { "Nothing is charged before you press a button. " }
                 @if self.terms.is_upfront() {
                     "A call is charged once, before the tool runs. If the run fails, you can repeat it with the same payment."
                 } @else {
@@ -79,17 +79,17 @@ impl Offer<'_> {
                 }
             }
             @match self.play {
-                Play::Open { id, state } => (self.open(id, state)),
-                Play::Signed { payment, accepted, state: Some(state) } if state == "settled" => (self.paid(payment, accepted)),
-                Play::Signed { payment, accepted, state: Some(state) } if state == "owed" => (self.owed(payment, accepted)),
-                Play::Signed { payment, accepted, state: Some(state) } if play::is_open(state) => (self.under_way(payment, accepted, state)),
-                Play::Signed { payment, accepted, .. } => {
+                PlayOption::Open { id, state } => (self.open(id, state)),
+                PlayOption::Signed { payment, accepted, state: Some(state) } if state == "settled" => (self.paid(payment, accepted)),
+                PlayOption::Signed { payment, accepted, state: Some(state) } if state == "owed" => (self.owed(payment, accepted)),
+                PlayOption::Signed { payment, accepted, state: Some(state) } if play::is_open(state) => (self.in_progress(payment, accepted, state)),
+                PlayOption::Signed { payment, accepted, .. } => {
                     (self.with_play_money(payment, accepted))
-                    (self.ways())
+                    (self.options())
                 }
-                Play::Away(why) => {
-                    @if !why.is_empty() { p.note { "The play wallet cannot pay: " (text::line(why)) "." } }
-                    (self.ways())
+                PlayOption::Away(reason) => {
+                    @if !reason.is_empty() { p.note { "The play wallet cannot pay: " (text::line(reason)) "." } }
+                    (self.options())
                 }
             }
             @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, self.terms.price(), &self.terms.manifest["payment"])) } }
@@ -102,29 +102,29 @@ impl Offer<'_> {
     }
 
     /// Shows the ways to pay with the payer's own credit or wallet.
-    fn ways(&self) -> Markup {
+    fn options(&self) -> Markup {
         html! {
-            @if self.asked.visitor.kind() == Some(Kind::Holder) { (self.on_own_credit()) }
+            @if self.requested.visitor.kind() == Some(SessionKind::Holder) { (self.on_own_credit()) }
             (self.on_credit())
             // A wallet's signature is worth real money elsewhere, so a simulated host never asks
             // for one.
             @if let Some(accepted) = self.terms.signable().filter(|_| !self.terms.simulated()) { (self.with_wallet(accepted)) }
             // The script shows it if the run fails.
-            @if self.terms.is_upfront() { div data-anew="" hidden { (anew(self.asked, NEW_PAYMENT)) } }
+            @if self.terms.is_upfront() { div data-restart="" hidden { (restart(self.requested, NEW_PAYMENT)) } }
         }
     }
 
     /// Returns a form with the fields that every payment needs.
-    fn form(&self, way: &str, payment: Option<&Payment>, fields: Markup) -> Markup {
+    fn form(&self, option: &str, payment: Option<&Payment>, fields: Markup) -> Markup {
         html! {
-            form.form.try method="post" action=(self.asked.tool.here()) data-call="" data-told=(self.told())
+            form.form.try method="post" action=(self.requested.tool.here()) data-call="" data-told=(self.explain())
                 data-payment=[payment.map(|payment| payment.id.as_str())] {
-                (form::token(self.asked.visitor))
+                (form::token(self.requested.visitor))
                 (self.name.field())
                 input type="hidden" name="step" value="pay";
-                input type="hidden" name="as" value=(self.asked.state());
-                input type="hidden" name="way" value=(way);
-                input type="hidden" name="input" value=(self.asked.input);
+                input type="hidden" name="as" value=(self.requested.state());
+                input type="hidden" name="way" value=(option);
+                input type="hidden" name="input" value=(self.requested.input);
                 input type="hidden" name="usd" value=(self.terms.price());
                 (fields)
             }
@@ -158,7 +158,7 @@ impl Offer<'_> {
                     (signed(&payment.header, accepted))
                     button.primary { "Show its answer · cannot be charged twice" }
                 }))
-                (anew(self.asked, NEW_ANSWER))
+                (restart(self.requested, NEW_ANSWER))
             }
         }
     }
@@ -174,13 +174,13 @@ impl Offer<'_> {
                     (signed(&payment.header, accepted))
                     button.primary { (RUN_AGAIN) }
                 }))
-                (anew(self.asked, NEW_PAYMENT))
+                (restart(self.requested, NEW_PAYMENT))
             }
         }
     }
 
     /// Shows that this call is running.
-    fn under_way(&self, payment: &Payment, accepted: &Value, word: &str) -> Markup {
+    fn in_progress(&self, payment: &Payment, accepted: &Value, word: &str) -> Markup {
         html! {
             section {
                 h2 { "This call is under way" }
@@ -221,7 +221,7 @@ impl Offer<'_> {
     /// Returns hidden fields with the idempotency key and the quote.
     fn named(&self) -> Markup {
         html! {
-            input type="hidden" name="key" value=(self.name.key(self.asked.tool.slug(), self.asked.input));
+            input type="hidden" name="key" value=(self.name.key(self.requested.tool.slug(), self.requested.input));
             input type="hidden" name="quote" value=(self.terms.quote["quoteId"].as_str().unwrap_or_default());
         }
     }
@@ -248,15 +248,15 @@ impl Offer<'_> {
                 h2 { "A payment of yours is still open" }
                 p { (state(word)) " " (facts::id(id)) }
                 p { "Nothing else is signed until it has ended. " a href={ "/dashboard/payments/" (segment(id)) } { "What became of it" } }
-                (Edited { label: "Look again", step: "call", anew: false }.form(self.asked, self.name))
+                (EditStep { label: "Look again", step: "call", restarts: false }.form(self.requested, self.name))
             }
         }
     }
 
     fn input(&self) -> Markup {
         html! {
-            div.code { pre { code { (text::first(&spread(self.asked.input), SHOWN)) } } }
-            (Edited { label: "Change it", step: self.asked.state(), anew: false }.form(self.asked, self.name))
+            div.code { pre { code { (text::first(&spread(self.requested.input), SHOWN)) } } }
+            (EditStep { label: "Change it", step: self.requested.state(), restarts: false }.form(self.requested, self.name))
         }
     }
 }

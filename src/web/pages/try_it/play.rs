@@ -4,14 +4,14 @@ use axum::http::HeaderValue;
 use serde_json::Value;
 use tollhouse_front::Code;
 
-use super::{asked::Asked, name::FormName, terms::Terms};
+use super::{name::FormName, request::CallRequest, terms::CallTerms};
 use crate::{
-    play::{Payment, Purpose, Wallet, fund},
+    play_wallet::{Payment, PaymentPurpose, PlayWallet, fund},
     visitor::{Visitor, segment},
 };
 
 /// The offer of the play wallet.
-pub(super) enum Play {
+pub(super) enum PlayOption {
     /// A payment for these terms from a funded wallet, with its state if it was sent before.
     Signed { payment: Payment, accepted: Value, state: Option<String> },
     /// A payment of another call is open. Nothing is signed until it has ended.
@@ -21,29 +21,34 @@ pub(super) enum Play {
 }
 
 /// Returns the offer, and the cookie to set.
-pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms<'_>, beside: &[&str]) -> (Play, Option<HeaderValue>) {
-    let Asked { visitor, tool, input, headers, .. } = *asked;
-    for id in beside {
+pub(super) async fn offered(
+    request: &CallRequest<'_>,
+    name: &FormName,
+    terms: &CallTerms<'_>,
+    alongside: &[&str],
+) -> (PlayOption, Option<HeaderValue>) {
+    let CallRequest { visitor, tool, input, headers, .. } = *request;
+    for id in alongside {
         if let Some(state) = state(visitor, id).await.filter(|state| is_open(state)) {
-            return (Play::Open { id: (*id).to_owned(), state }, None);
+            return (PlayOption::Open { id: (*id).to_owned(), state }, None);
         }
     }
-    let cookie = visitor.services.cookie.beside("play");
-    let Some(wallet) = cookie.kept::<Wallet>(headers).or_else(Wallet::new) else {
-        return (Play::Away("the host could not make a key".to_owned()), None);
+    let cookie = visitor.services.cookie.companion("play");
+    let Some(wallet) = cookie.read::<PlayWallet>(headers).or_else(PlayWallet::new) else {
+        return (PlayOption::Away("the host could not make a key".to_owned()), None);
     };
-    let purpose = Purpose { form: &name.name, made_secs: name.made_secs, slug: tool.slug(), input };
+    let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: tool.slug(), input };
     let signed = terms.signable().and_then(|accepted| Some((wallet.pay(purpose, accepted, terms.resource())?, accepted)));
     let Some((payment, accepted)) = signed else {
-        return (Play::Away("what is asked for cannot be signed here".to_owned()), None);
+        return (PlayOption::Away("what is asked for cannot be signed here".to_owned()), None);
     };
     let state = state(visitor, &payment.id).await;
     if state.is_none()
-        && let Err(why) = fund(visitor, &wallet, accepted, terms.price()).await
+        && let Err(reason) = fund(visitor, &wallet, accepted, terms.price()).await
     {
-        return (Play::Away(why), None);
+        return (PlayOption::Away(reason), None);
     }
-    (Play::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.keep(&wallet)))
+    (PlayOption::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.keep(&wallet)))
 }
 
 /// Returns the state of a payment, or `None` if it was never sent. An unknown state may mean that

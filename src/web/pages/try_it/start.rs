@@ -4,28 +4,28 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
 use super::{
-    input::Given,
+    input::GivenInput,
     name::FormName,
-    tool::{Costs, Tool},
+    tool::{CallCost, TriedTool},
 };
 use crate::{
     page::Page,
     parts::{form, money, state::state, text},
-    visitor::{Refused, Visitor},
+    visitor::{ApiRefusal, Visitor},
 };
 
 /// Shows the form with the typed input.
-pub(super) async fn show(visitor: &Visitor, tool: &Tool, given: &Given) -> Result<Response, Refused> {
+pub(super) async fn show(visitor: &Visitor, tool: &TriedTool, given: &GivenInput) -> Result<Response, ApiRefusal> {
     let costs = tool.costs(visitor).await;
     let simulated = visitor.plays().await?;
-    let start = Start { visitor, tool, given, costs, simulated };
+    let start = StartPage { visitor, tool, given, costs, simulated };
     let main = visitor.made(|| start.view()).await?;
     let status = if given.refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     Ok(visitor.show(Page { status, heading: Some(heading(tool, simulated)), ..tool.page("Try", main) }).await)
 }
 
 /// Shows the tool and its price.
-fn heading(tool: &Tool, simulated: bool) -> Markup {
+fn heading(tool: &TriedTool, simulated: bool) -> Markup {
     html! {
         h1 { "Try " (text::words(tool.title())) }
         p.marks {
@@ -34,20 +34,20 @@ fn heading(tool: &Tool, simulated: bool) -> Markup {
     }
 }
 
-struct Start<'a> {
+struct StartPage<'a> {
     visitor: &'a Visitor,
-    tool: &'a Tool,
-    given: &'a Given,
-    costs: Costs,
+    tool: &'a TriedTool,
+    given: &'a GivenInput,
+    costs: CallCost,
     simulated: bool,
 }
 
-impl Start<'_> {
+impl StartPage<'_> {
     fn view(&self) -> Markup {
         let schema = self.tool.schema();
         html! {
             (self.lead())
-            form.form.try method="post" action=(self.tool.here()) data-call[self.costs == Costs::Nothing]
+            form.form.try method="post" action=(self.tool.here()) data-call[self.costs == CallCost::Nothing]
                 data-slug=(self.tool.slug()) data-owner=(self.visitor.session().map_or("", |session| &session.owner)) {
                 (form::token(self.visitor))
                 (FormName::new(self.visitor.now()).field())
@@ -55,9 +55,9 @@ impl Start<'_> {
                 (self.given.view(schema))
                 div.buttons {
                     @match self.costs {
-                        Costs::Nothing => button.primary { "Call" },
-                        Costs::Something => button.primary { "See the terms" },
-                        Costs::Refused(_) => button.primary disabled { "Call" },
+                        CallCost::Nothing => button.primary { "Call" },
+                        CallCost::Something => button.primary { "See the terms" },
+                        CallCost::Refused(_) => button.primary disabled { "Call" },
                     }
                     @if let Some((step, label)) = self.given.other(schema) {
                         button name="step" value=(step) formnovalidate { (label) }
@@ -73,13 +73,13 @@ impl Start<'_> {
         html! {
             p.lead {
                 @match self.costs {
-                    Costs::Nothing if is_paid => "You call it as its owner: nothing is charged.",
-                    Costs::Nothing => "It costs nothing.",
-                    Costs::Something => {
+                    CallCost::Nothing if is_paid => "You call it as its owner: nothing is charged.",
+                    CallCost::Nothing => "It costs nothing.",
+                    CallCost::Something => {
                         "You see the terms first, and nothing is charged for that. Only a result that fits what it promises is charged."
                         @if self.simulated { " This host gives you the play money." }
                     }
-                    Costs::Refused(code) => { "It takes no calls now: " (code.row().sentence) "." }
+                    CallCost::Refused(code) => { "It takes no calls now: " (code.row().sentence) "." }
                 }
             }
         }

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{
-    asked::Asked,
-    call::{OnCredit, Pays},
+    call::{CreditCall, PaymentSource},
     name::FormName,
+    request::CallRequest,
 };
 use crate::parts::form;
 
@@ -29,28 +29,28 @@ pub(super) const NEW_PAYMENT: &str = "Pay for a new call";
 
 /// Returns a button for the terms of another payment for the same input. The next page names that
 /// payment, so that it can be reloaded.
-pub(super) fn anew(asked: &Asked, label: &'static str) -> Markup {
-    let name = FormName::new(asked.visitor.now());
-    Edited { label, step: "call", anew: true }.form(asked, &name)
+pub(super) fn restart(request: &CallRequest, label: &'static str) -> Markup {
+    let name = FormName::new(request.visitor.now());
+    EditStep { label, step: "call", restarts: true }.form(request, &name)
 }
 
 /// A step with the same input, without a payment.
-pub(super) struct Edited {
+pub(super) struct EditStep {
     pub(super) label: &'static str,
     pub(super) step: &'static str,
     /// Whether a new answer is wanted instead of the paid one.
-    pub(super) anew: bool,
+    pub(super) restarts: bool,
 }
 
-impl Edited {
-    pub(super) fn form(&self, asked: &Asked, name: &FormName) -> Markup {
+impl EditStep {
+    pub(super) fn form(&self, request: &CallRequest, name: &FormName) -> Markup {
         html! {
-            form.form method="post" action=(asked.tool.here()) {
-                (form::token(asked.visitor))
+            form.form method="post" action=(request.tool.here()) {
+                (form::token(request.visitor))
                 (name.field())
-                input type="hidden" name="as" value=(asked.state());
-                input type="hidden" name="input" value=(asked.input);
-                @if self.anew { input type="hidden" name="anew" value="1"; }
+                input type="hidden" name="as" value=(request.state());
+                input type="hidden" name="input" value=(request.input);
+                @if self.restarts { input type="hidden" name="anew" value="1"; }
                 button name="step" value=(self.step) { (self.label) }
             }
         }
@@ -58,19 +58,19 @@ impl Edited {
 }
 
 /// Returns a form for the same call with the same payment.
-pub(super) fn again(asked: &Asked, pays: &Pays, step: &str, label: &str) -> Markup {
-    let said = |name: &str| html! { input type="hidden" name=(name) value=(asked.fields.get(name).unwrap_or_default()); };
+pub(super) fn again(request: &CallRequest, pays: &PaymentSource, step: &str, label: &str) -> Markup {
+    let describe = |name: &str| html! { input type="hidden" name=(name) value=(request.fields.get(name).unwrap_or_default()); };
     html! {
-        form.form.try method="post" action=(asked.tool.here()) data-call[step != "save"] data-payment=[payment(pays)] {
-            (form::token(asked.visitor))
-            @for name in ["try", "as", "usd"] { (said(name)) }
-            input type="hidden" name="input" value=(asked.input);
+        form.form.try method="post" action=(request.tool.here()) data-call[step != "save"] data-payment=[payment(pays)] {
+            (form::token(request.visitor))
+            @for name in ["try", "as", "usd"] { (describe(name)) }
+            input type="hidden" name="input" value=(request.input);
             input type="hidden" name="step" value=(step);
             @match pays {
-                Pays::Nothing => {}
-                Pays::Signed(_) => { @for name in ["way", "payment", "amount", "asset", "network"] { (said(name)) } }
-                Pays::Credit(OnCredit { token, .. }) => {
-                    @for name in ["way", "key", "quote"] { (said(name)) }
+                PaymentSource::Nothing => {}
+                PaymentSource::Signed(_) => { @for name in ["way", "payment", "amount", "asset", "network"] { (describe(name)) } }
+                PaymentSource::Credit(CreditCall { token, .. }) => {
+                    @for name in ["way", "key", "quote"] { (describe(name)) }
                     @if token.is_some() {
                         @let id = format!("credit-{step}");
                         (form::field(&id, "Token of the same credit", None, html! {
@@ -84,15 +84,15 @@ pub(super) fn again(asked: &Asked, pays: &Pays, step: &str, label: &str) -> Mark
     }
 }
 
-fn payment(pays: &Pays) -> Option<&str> {
+fn payment(pays: &PaymentSource) -> Option<&str> {
     match pays {
-        Pays::Signed(payment) => Some(&payment.id),
-        Pays::Nothing | Pays::Credit(_) => None,
+        PaymentSource::Signed(payment) => Some(&payment.id),
+        PaymentSource::Nothing | PaymentSource::Credit(_) => None,
     }
 }
 
 /// Returns a form for another call that starts with this input.
-pub(super) fn other(asked: &Asked) -> Markup {
-    let name = FormName::new(asked.visitor.now());
-    Edited { label: "Call with another input", step: asked.state(), anew: false }.form(asked, &name)
+pub(super) fn other(request: &CallRequest) -> Markup {
+    let name = FormName::new(request.visitor.now());
+    EditStep { label: "Call with another input", step: request.state(), restarts: false }.form(request, &name)
 }

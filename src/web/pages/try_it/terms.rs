@@ -1,24 +1,24 @@
 //! Terms of payment for a call: the tool's challenge, with a quoted price.
 
 use serde_json::{Value, json};
-use tollhouse_base::aside::Bulk;
+use tollhouse_base::offload::DropOffThread;
 
-use super::{answer::Answer, tool::Tool};
-use crate::visitor::{Refused, Visitor};
+use super::{answer::CallAnswer, tool::TriedTool};
+use crate::visitor::{ApiRefusal, Visitor};
 
 /// The terms of a call.
-pub(super) struct Terms<'v> {
+pub(super) struct CallTerms<'v> {
     /// The x402 challenge.
     challenge: Value,
-    pub(super) quote: Bulk,
+    pub(super) quote: DropOffThread,
     pub(super) manifest: &'v Value,
 }
 
-impl<'v> Terms<'v> {
+impl<'v> CallTerms<'v> {
     /// Reads the terms from the answer that requires a payment.
-    pub(super) async fn read(visitor: &'v Visitor, tool: &Tool, answer: &Answer) -> Result<Self, Refused> {
+    pub(super) async fn read(visitor: &'v Visitor, tool: &TriedTool, answer: &CallAnswer) -> Result<Self, ApiRefusal> {
         let challenge = answer.decoded("payment-required").unwrap_or_default();
-        let quote = visitor.unsigned().ask_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
+        let quote = visitor.unsigned().fetch_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
         let manifest = visitor.manifest().await?;
         Ok(Self { challenge, quote, manifest })
     }

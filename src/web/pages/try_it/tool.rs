@@ -7,33 +7,33 @@ use axum::{
 };
 use maud::Markup;
 use serde_json::Value;
-use tollhouse_account::session::Kind;
-use tollhouse_base::aside::Bulk;
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::offload::DropOffThread;
 use tollhouse_front::{Code, code_of};
 
 use crate::{
     page::{Area, Page},
     parts::text,
-    visitor::{Refused, Visitor, segment},
+    visitor::{ApiRefusal, Visitor, segment},
 };
 
 /// A tool's public record.
-pub(super) struct Tool {
+pub(super) struct TriedTool {
     slug: String,
-    answer: Bulk,
+    answer: DropOffThread,
 }
 
 /// The price of a call for this visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Costs {
+pub(super) enum CallCost {
     Nothing,
     Something,
     /// No calls are accepted.
     Refused(Code),
 }
 
-impl Tool {
-    pub(super) async fn find(visitor: &Visitor, slug: &str) -> Result<Self, Refused> {
+impl TriedTool {
+    pub(super) async fn find(visitor: &Visitor, slug: &str) -> Result<Self, ApiRefusal> {
         let answer = visitor.get(&format!("/ai/endpoints/{}", segment(slug))).await?;
         Ok(Self { slug: slug.to_owned(), answer })
     }
@@ -66,12 +66,12 @@ impl Tool {
 
     /// Finds out whether a call has a price, with a request that is never a call and shows no
     /// credit.
-    pub(super) async fn costs(&self, visitor: &Visitor) -> Costs {
+    pub(super) async fn costs(&self, visitor: &Visitor) -> CallCost {
         let response = send_unpaid(visitor, Method::HEAD, &self.address(), HeaderMap::new(), Body::empty()).await;
         match code_of(&response) {
-            None => Costs::Nothing,
-            Some(Code::PaymentRequired) => Costs::Something,
-            Some(code) => Costs::Refused(code),
+            None => CallCost::Nothing,
+            Some(Code::PaymentRequired) => CallCost::Something,
+            Some(code) => CallCost::Refused(code),
         }
     }
 
@@ -87,7 +87,7 @@ impl Tool {
 /// credit is not shown.
 pub(super) async fn send_unpaid(visitor: &Visitor, method: Method, path: &str, headers: HeaderMap, body: Body) -> Response {
     match visitor.kind() {
-        Some(Kind::Admin | Kind::Builder) => visitor.send(method, path, headers, body).await,
-        Some(Kind::Holder) | None => visitor.unsigned().send(method, path, headers, body).await,
+        Some(SessionKind::Admin | SessionKind::Builder) => visitor.send(method, path, headers, body).await,
+        Some(SessionKind::Holder) | None => visitor.unsigned().send(method, path, headers, body).await,
     }
 }

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::parts::text::told_bytes;
+use crate::parts::text::shown_bytes;
 
 /// Maximum shown characters of a piece.
-const MOST_CHARS: usize = 400;
+const MAX_CHARS: usize = 400;
 /// Shown characters beside a mark, if an unchanged piece is longer.
-const BESIDE: usize = 80;
+const CONTEXT: usize = 80;
 /// Approximate size of a piece without its text, in bytes.
 const PIECE_BYTES: usize = 26;
 
@@ -32,7 +32,7 @@ impl Piece<'_> {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Same(text) | Self::Marked(text) => {
-                PIECE_BYTES + told_bytes(text) + ESCAPE_BYTES * text.matches(['&', '<', '>', '"']).count()
+                PIECE_BYTES + shown_bytes(text) + ESCAPE_BYTES * text.matches(['&', '<', '>', '"']).count()
             }
             Self::Left(_) => 2 * PIECE_BYTES,
         }
@@ -41,7 +41,7 @@ impl Piece<'_> {
 
 /// Returns a line without a counterpart.
 pub(super) fn alone(line: &str) -> Vec<Piece<'_>> {
-    head(line, MOST_CHARS, Piece::Same)
+    head(line, MAX_CHARS, Piece::Same)
 }
 
 /// Returns two lines that correspond to each other.
@@ -59,7 +59,7 @@ pub(super) fn pair<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Pi
     }
     for pieces in [&mut before, &mut after] {
         pieces.splice(0..0, tail(begin_of_old));
-        pieces.extend(head(end_of_both, BESIDE, Piece::Same));
+        pieces.extend(head(end_of_both, CONTEXT, Piece::Same));
     }
     (before, after)
 }
@@ -72,19 +72,19 @@ fn common(pairs: impl Iterator<Item = (char, char)>) -> usize {
 /// Returns the pieces between common prefix and suffix, compared by words if they are short, and
 /// the number of equal bytes.
 fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>, Vec<Piece<'a>>, usize) {
-    let is_long = |text: &str| text.chars().nth(MOST_CHARS).is_some();
+    let is_long = |text: &str| text.chars().nth(MAX_CHARS).is_some();
     if is_long(old) || is_long(new) || Instant::now() > deadline {
-        return (head(old, MOST_CHARS, Piece::Marked), head(new, MOST_CHARS, Piece::Marked), 0);
+        return (head(old, MAX_CHARS, Piece::Marked), head(new, MAX_CHARS, Piece::Marked), 0);
     }
     let (olds, news) = (tokens(old), tokens(new));
     let (mut before, mut after, mut same) = (Pieces::of(old), Pieces::of(new), 0);
     for op in capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline)) {
-        let (gone, come) = (bytes(&olds[op.old_range()]), bytes(&news[op.new_range()]));
+        let (removed, come) = (bytes(&olds[op.old_range()]), bytes(&news[op.new_range()]));
         let kind = if let DiffOp::Equal { .. } = op { Piece::Same } else { Piece::Marked };
         if let DiffOp::Equal { .. } = op {
-            same += gone;
+            same += removed;
         }
-        before.push(gone, kind);
+        before.push(removed, kind);
         after.push(come, kind);
     }
     (before.pieces, after.pieces, same)
@@ -135,17 +135,17 @@ fn tokens(text: &str) -> Vec<&str> {
 /// Returns the first characters of a text, and the number of omitted ones after them.
 fn head<'a>(text: &'a str, chars: usize, kind: fn(&'a str) -> Piece<'a>) -> Vec<Piece<'a>> {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    let left = text[end..].chars().count();
+    let remaining = text[end..].chars().count();
     let shown = (end > 0).then(|| kind(&text[..end]));
-    shown.into_iter().chain((left > 0).then_some(Piece::Left(left))).collect()
+    shown.into_iter().chain((remaining > 0).then_some(Piece::Left(remaining))).collect()
 }
 
 /// Returns the last characters of a text, and the number of omitted ones before them.
 fn tail(text: &str) -> Vec<Piece<'_>> {
-    let begin = text.char_indices().rev().nth(BESIDE - 1).map_or(0, |(at, _)| at);
-    let left = text[..begin].chars().count();
+    let begin = text.char_indices().rev().nth(CONTEXT - 1).map_or(0, |(at, _)| at);
+    let remaining = text[..begin].chars().count();
     let shown = (begin < text.len()).then(|| Piece::Same(&text[begin..]));
-    (left > 0).then_some(Piece::Left(left)).into_iter().chain(shown).collect()
+    (remaining > 0).then_some(Piece::Left(remaining)).into_iter().chain(shown).collect()
 }
 
 #[cfg(test)]
@@ -176,10 +176,10 @@ mod tests {
     fn of_long_lines_it_is_shown_where_they_differ() {
         let (same, old, new) = ("é".repeat(1_000), "x".repeat(500), "y".repeat(300));
         let (before, after) = (format!("{same}{old}{same}"), format!("{same}{new}{same}"));
-        let beside = &same[..2 * BESIDE];
+        let alongside = &same[..2 * CONTEXT];
         let (before, after) = paired(&before, &after);
-        assert_eq!(before, [Left(920), Same(beside), Marked(&old[..400]), Left(100), Same(beside), Left(920)]);
-        assert_eq!(after, [Left(920), Same(beside), Marked(&new), Same(beside), Left(920)]);
+        assert_eq!(before, [Left(920), Same(alongside), Marked(&old[..400]), Left(100), Same(alongside), Left(920)]);
+        assert_eq!(after, [Left(920), Same(alongside), Marked(&new), Same(alongside), Left(920)]);
         assert_eq!(alone(&old), [Same(&old[..400]), Left(100)]);
     }
 

@@ -12,18 +12,18 @@ use super::line::{self, Piece};
 /// Maximum time for a comparison.
 pub(super) const TIME: Duration = Duration::from_millis(100);
 /// Maximum compared lines of each text.
-const MOST_LINES: usize = 20_000;
+const MAX_LINES: usize = 20_000;
 /// Lines of context.
 const AROUND: usize = 3;
 /// Approximate maximum size of all rows, in bytes.
-pub(super) const MOST_BYTES: usize = 128 << 10;
+pub(super) const MAX_BYTES: usize = 128 << 10;
 /// Approximate size of a row without its text, in bytes.
 const ROW_BYTES: usize = 110;
 
 /// The result of a comparison.
 #[derive(Default)]
-pub(super) struct Compared<'a> {
-    pub(super) rows: Vec<Row<'a>>,
+pub(super) struct DiffResult<'a> {
+    pub(super) rows: Vec<DiffRow<'a>>,
     pub(super) removed: usize,
     pub(super) added: usize,
     /// Number of changed lines that are not shown.
@@ -35,7 +35,7 @@ pub(super) struct Compared<'a> {
 }
 
 /// A row of the table, with line numbers.
-pub(super) enum Row<'a> {
+pub(super) enum DiffRow<'a> {
     /// Number of equal lines that are not shown.
     Skipped(usize),
     Same {
@@ -53,7 +53,7 @@ pub(super) enum Row<'a> {
     },
 }
 
-impl Row<'_> {
+impl DiffRow<'_> {
     /// Returns the approximate size of its markup.
     fn bytes(&self) -> usize {
         let pieces = match self {
@@ -65,7 +65,7 @@ impl Row<'_> {
 }
 
 /// Compares two texts.
-pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
+pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> DiffResult<'a> {
     let deadline = Instant::now() + TIME;
     let (old, rest_of_old) = lines(old);
     let (new, rest_of_new) = lines(new);
@@ -74,13 +74,13 @@ pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
     let (olds, news) = (numbered(&old, &mut known), numbered(&new, &mut known));
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline));
     let of = |tags: [DiffTag; 2], count: fn(&DiffOp) -> usize| ops.iter().filter(|op| tags.contains(&op.tag())).map(count).sum();
-    let mut table = Table { old, new, deadline, left: MOST_BYTES, compared: Compared::default() };
-    table.compared = Compared {
+    let mut table = DiffTable { old, new, deadline, remaining: MAX_BYTES, compared: DiffResult::default() };
+    table.compared = DiffResult {
         removed: of([DiffTag::Delete, DiffTag::Replace], |op| op.old_range().len()),
         added: of([DiffTag::Insert, DiffTag::Replace], |op| op.new_range().len()),
         uncompared: rest_of_old.max(rest_of_new),
         in_time: Instant::now() <= deadline,
-        ..Compared::default()
+        ..DiffResult::default()
     };
     table.fill(ops);
     table.compared
@@ -89,7 +89,7 @@ pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
 /// Returns the lines to compare, and the number of lines after them.
 fn lines(text: &str) -> (Vec<&str>, usize) {
     let mut all = text.lines();
-    let lines = all.by_ref().take(MOST_LINES).collect();
+    let lines = all.by_ref().take(MAX_LINES).collect();
     (lines, all.count())
 }
 
@@ -102,16 +102,16 @@ fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<u
 }
 
 /// The rows under construction.
-struct Table<'a> {
+struct DiffTable<'a> {
     old: Vec<&'a str>,
     new: Vec<&'a str>,
     deadline: Instant,
     /// Remaining bytes for rows.
-    left: usize,
-    compared: Compared<'a>,
+    remaining: usize,
+    compared: DiffResult<'a>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> DiffTable<'a> {
     fn fill(&mut self, ops: Vec<DiffOp>) {
         if self.compared.removed + self.compared.added == 0 {
             return;
@@ -122,56 +122,56 @@ impl<'a> Table<'a> {
             self.skip(begins - end);
             end = group.last().map_or(end, |op| op.old_range().end);
             for op in &group {
-                self.tell(op);
+                self.push_op(op);
             }
         }
         self.skip(self.old.len() - end);
     }
 
     fn skip(&mut self, lines: usize) {
-        if lines > 0 && self.left > 0 {
-            self.push(Row::Skipped(lines));
+        if lines > 0 && self.remaining > 0 {
+            self.push(DiffRow::Skipped(lines));
         }
     }
 
-    fn tell(&mut self, op: &DiffOp) {
+    fn push_op(&mut self, op: &DiffOp) {
         let (old, new) = (op.old_range(), op.new_range());
         if op.tag() == DiffTag::Equal {
             for (old, new) in old.zip(new) {
-                if self.left > 0 {
-                    self.push(Row::Same { old: old + 1, new: new + 1, pieces: line::alone(self.old[old]) });
+                if self.remaining > 0 {
+                    self.push(DiffRow::Same { old: old + 1, new: new + 1, pieces: line::alone(self.old[old]) });
                 }
             }
             return;
         }
         let mut come = Vec::new();
-        for place in 0..old.len().max(new.len()) {
-            let (gone, now) = (old.clone().nth(place), new.clone().nth(place));
-            if self.left == 0 {
-                self.compared.unshown += usize::from(gone.is_some()) + usize::from(now.is_some());
+        for position in 0..old.len().max(new.len()) {
+            let (removed, now) = (old.clone().nth(position), new.clone().nth(position));
+            if self.remaining == 0 {
+                self.compared.unshown += usize::from(removed.is_some()) + usize::from(now.is_some());
                 continue;
             }
             // Lines correspond by position, as long as both sides have one.
-            let (before, after) = match (gone, now) {
-                (Some(gone), Some(now)) => line::pair(self.old[gone], self.new[now], self.deadline),
-                (Some(gone), None) => (line::alone(self.old[gone]), vec![]),
+            let (before, after) = match (removed, now) {
+                (Some(removed), Some(now)) => line::pair(self.old[removed], self.new[now], self.deadline),
+                (Some(removed), None) => (line::alone(self.old[removed]), vec![]),
                 (None, Some(now)) => (vec![], line::alone(self.new[now])),
                 (None, None) => continue,
             };
-            if let Some(old) = gone {
-                self.push(Row::Removed { old: old + 1, pieces: before });
+            if let Some(old) = removed {
+                self.push(DiffRow::Removed { old: old + 1, pieces: before });
             }
             if let Some(new) = now {
-                let row = Row::Added { new: new + 1, pieces: after };
-                self.left = self.left.saturating_sub(row.bytes());
+                let row = DiffRow::Added { new: new + 1, pieces: after };
+                self.remaining = self.remaining.saturating_sub(row.bytes());
                 come.push(row);
             }
         }
         self.compared.rows.extend(come);
     }
 
-    fn push(&mut self, row: Row<'a>) {
-        self.left = self.left.saturating_sub(row.bytes());
+    fn push(&mut self, row: DiffRow<'a>) {
+        self.remaining = self.remaining.saturating_sub(row.bytes());
         self.compared.rows.push(row);
     }
 }

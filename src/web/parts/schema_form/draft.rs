@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::{
-    layout::{Field, Form, Group, Item},
+    layout::{Field, Form, FormItem, Group},
     raw::{Members, members, object},
 };
 
@@ -13,11 +13,11 @@ use super::{
 pub(super) const PREFIX: &str = "f";
 
 /// Maximum reported fields that do not exist any more.
-const MOST_STRAY: usize = 5;
+const MAX_STRAY: usize = 5;
 
 /// Typed texts by JSON pointer. The empty pointer has an object with the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Draft(pub(super) BTreeMap<String, String>);
+pub(crate) struct FormDraft(pub(super) BTreeMap<String, String>);
 
 /// A problem of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Problem {
 
 /// The input that results from a draft.
 #[derive(Debug)]
-pub(crate) struct Typed {
+pub(crate) struct TypedInput {
     /// The input as JSON.
     pub(crate) json: String,
     /// Parts of the draft that are not in it, with the reason.
@@ -43,7 +43,7 @@ impl Problem {
     }
 }
 
-impl Draft {
+impl FormDraft {
     /// Reads a draft from submitted fields.
     pub(crate) fn sent<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let own = fields.filter_map(|(name, text)| Some((name.strip_prefix(PREFIX)?, text)));
@@ -61,8 +61,8 @@ impl Draft {
 
 impl Form<'_> {
     /// Converts a draft to an input.
-    pub(crate) fn typed(&self, draft: &Draft) -> Typed {
-        let mut typed = Typed { json: String::new(), wrong: self.stray(draft), missing: vec![] };
+    pub(crate) fn typed(&self, draft: &FormDraft) -> TypedInput {
+        let mut typed = TypedInput { json: String::new(), wrong: self.stray(draft), missing: vec![] };
         let others = match draft.get("").trim() {
             "" => Some(Members::new()),
             text => members(text),
@@ -75,10 +75,10 @@ impl Form<'_> {
     }
 
     /// Reports texts for fields that do not exist any more, because the schema has changed.
-    fn stray(&self, draft: &Draft) -> Vec<Problem> {
+    fn stray(&self, draft: &FormDraft) -> Vec<Problem> {
         let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
         stray
-            .take(MOST_STRAY)
+            .take(MAX_STRAY)
             .map(|(pointer, _)| Problem::new(pointer, "the form has no such field any more: the tool has changed"))
             .collect()
     }
@@ -92,27 +92,27 @@ impl Form<'_> {
 impl Group<'_> {
     fn field(&self, pointer: &str) -> Option<&Field<'_>> {
         self.items.iter().find_map(|item| match item {
-            Item::Field(field) => Some(field).filter(|field| field.pointer == pointer),
-            Item::Group(group) => group.field(pointer),
+            FormItem::Field(field) => Some(field).filter(|field| field.pointer == pointer),
+            FormItem::Group(group) => group.field(pointer),
         })
     }
 }
 
-impl Typed {
+impl TypedInput {
     /// Builds an object from its fields, and from `others` without a field.
-    fn group(&mut self, group: &Group<'_>, draft: &Draft, mut others: Members) -> Members {
+    fn group(&mut self, group: &Group<'_>, draft: &FormDraft, mut others: Members) -> Members {
         for item in &group.items {
             let (name, pointer, made) = match item {
-                Item::Field(field) => {
+                FormItem::Field(field) => {
                     let made = self.member(field, draft);
                     if made.is_none() && field.required && !others.contains_key(field.name) {
                         self.missing.push(Problem::new(&field.pointer, "this has to be there"));
                     }
                     (field.name, &field.pointer, made)
                 }
-                Item::Group(inner) => {
+                FormItem::Group(inner) => {
                     let (made, rest) = self.inner(inner, draft, others.get(inner.name).map(AsRef::as_ref));
-                    if rest == Rest::Taken {
+                    if rest == RestText::Taken {
                         others.remove(inner.name);
                     }
                     (inner.name, &inner.pointer, made)
@@ -129,22 +129,22 @@ impl Typed {
     }
 
     /// Builds a nested object. It exists if any part of it does, or if it is required.
-    fn inner(&mut self, group: &Group<'_>, draft: &Draft, other: Option<&RawValue>) -> (Option<Box<RawValue>>, Rest) {
+    fn inner(&mut self, group: &Group<'_>, draft: &FormDraft, other: Option<&RawValue>) -> (Option<Box<RawValue>>, RestText) {
         let (others, rest) = match other.map(|other| members(other.get())) {
-            Some(Some(others)) => (others, Rest::Taken),
-            Some(None) => (Members::new(), Rest::Stays),
-            None => (Members::new(), Rest::None),
+            Some(Some(others)) => (others, RestText::Taken),
+            Some(None) => (Members::new(), RestText::Stays),
+            None => (Members::new(), RestText::None),
         };
         let before = self.missing.len();
         let made = self.group(group, draft, others);
-        let is_there = !made.is_empty() || rest == Rest::Taken || group.required && rest == Rest::None;
+        let is_there = !made.is_empty() || rest == RestText::Taken || group.required && rest == RestText::None;
         if !is_there {
             self.missing.truncate(before);
         }
         (is_there.then(|| object(&made)), rest)
     }
 
-    fn member(&mut self, field: &Field<'_>, draft: &Draft) -> Option<Box<RawValue>> {
+    fn member(&mut self, field: &Field<'_>, draft: &FormDraft) -> Option<Box<RawValue>> {
         match field.kind.json(draft.get(&field.pointer)) {
             Ok(json) => json,
             Err(message) => {
@@ -157,7 +157,7 @@ impl Typed {
 
 /// The rest of an object, for the JSON field.
 #[derive(Debug, PartialEq, Eq)]
-enum Rest {
+enum RestText {
     None,
     /// Fields without an input.
     Taken,
@@ -183,8 +183,8 @@ mod tests {
         })
     }
 
-    fn typed(fields: &[(&str, &str)]) -> Typed {
-        Form::of(&schema()).unwrap().typed(&Draft::sent(fields.iter().copied()))
+    fn typed(fields: &[(&str, &str)]) -> TypedInput {
+        Form::of(&schema()).unwrap().typed(&FormDraft::sent(fields.iter().copied()))
     }
 
     fn pointers(problems: &[Problem]) -> Vec<&str> {
@@ -216,10 +216,10 @@ mod tests {
     fn what_has_to_be_there_is_named_where_its_object_is() {
         let none = typed(&[]);
         assert_eq!((none.json.as_str(), pointers(&none.missing)), (r#"{"at":{}}"#, vec!["/text", "/at/city"]));
-        let begun = typed(&[("f/text", "a"), ("f/at/city", "b"), ("f/by/old", "true")]);
-        assert_eq!(pointers(&begun.missing), ["/by/name"]);
-        let beside = typed(&[("f", r#"{"text": "", "at": {"city": null}}"#)]);
-        assert_eq!(pointers(&beside.missing), Vec::<&str>::new());
+        let started = typed(&[("f/text", "a"), ("f/at/city", "b"), ("f/by/old", "true")]);
+        assert_eq!(pointers(&started.missing), ["/by/name"]);
+        let alongside = typed(&[("f", r#"{"text": "", "at": {"city": null}}"#)]);
+        assert_eq!(pointers(&alongside.missing), Vec::<&str>::new());
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    draft::Draft,
+    draft::FormDraft,
     kind::type_of,
-    layout::{Form, Group, Item},
+    layout::{Form, FormItem, Group},
     raw::{Members, members, object},
 };
-use crate::parts::{sample, schema::meant};
+use crate::parts::{sample, schema::type_words};
 
 /// Maximum size of an initial input, in bytes.
-const MOST_BYTES: usize = 4 << 10;
+const MAX_BYTES: usize = 4 << 10;
 /// Maximum depth and fields that are searched for initial values.
 const DEPTH: usize = 3;
 const MEMBERS: usize = 100;
@@ -19,8 +19,8 @@ const MEMBERS: usize = 100;
 impl Form<'_> {
     /// Returns the draft of an input, or `None` if it is not an object. A value that its field
     /// cannot hold goes to the JSON field.
-    pub(crate) fn draft(&self, input: &str) -> Option<Draft> {
-        let mut draft = Draft::default();
+    pub(crate) fn draft(&self, input: &str) -> Option<FormDraft> {
+        let mut draft = FormDraft::default();
         let others = draft.group(&self.root, members(input)?);
         if !others.is_empty() {
             draft.0.insert(String::new(), sample::visible(object(&others).get()));
@@ -29,21 +29,21 @@ impl Form<'_> {
     }
 }
 
-impl Draft {
+impl FormDraft {
     /// Takes the values that fields can hold, and returns the rest.
     fn group(&mut self, group: &Group<'_>, mut members: Members) -> Members {
         for item in &group.items {
             match item {
-                Item::Field(field) => {
+                FormItem::Field(field) => {
                     if let Some(typed) = members.get(field.name).and_then(|json| field.kind.typed(json)) {
                         members.remove(field.name);
                         self.0.insert(field.pointer.clone(), typed);
                     }
                 }
-                Item::Group(inner) => {
+                FormItem::Group(inner) => {
                     let Some(json) = members.remove(inner.name) else { continue };
-                    if let Some(left) = self.inner(inner, &json) {
-                        members.insert(inner.name.to_owned(), left);
+                    if let Some(remaining) = self.inner(inner, &json) {
+                        members.insert(inner.name.to_owned(), remaining);
                     }
                 }
             }
@@ -55,9 +55,9 @@ impl Draft {
     fn inner(&mut self, group: &Group<'_>, json: &RawValue) -> Option<Box<RawValue>> {
         let Some(inner) = members(json.get()) else { return Some(json.to_owned()) };
         let before = self.0.len();
-        let left = self.group(group, inner);
+        let remaining = self.group(group, inner);
         let is_told = self.0.len() > before || group.required;
-        (!left.is_empty() || !is_told).then(|| object(&left))
+        (!remaining.is_empty() || !is_told).then(|| object(&remaining))
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn initial(schema: &Value) -> String {
     let whole = schema["examples"].get(0).or_else(|| schema.get("default")).filter(|given| given.is_object());
     let given = whole.cloned().unwrap_or_else(|| Value::Object(given(schema, schema, DEPTH)));
     let text = given.to_string();
-    if text.len() <= MOST_BYTES { text } else { "{}".to_owned() }
+    if text.len() <= MAX_BYTES { text } else { "{}".to_owned() }
 }
 
 fn given(root: &Value, schema: &Value, depth: usize) -> Map<String, Value> {
@@ -75,7 +75,7 @@ fn given(root: &Value, schema: &Value, depth: usize) -> Map<String, Value> {
         |name: &str| schema["required"].as_array().is_some_and(|names| names.len() <= MEMBERS && names.iter().any(|one| one == name));
     let members = schema["properties"].as_object().into_iter().flatten().take(MEMBERS);
     let own = |(name, member): (&String, &Value)| {
-        let member = meant(root, member);
+        let member = type_words(root, member);
         let fixed = member.get("const").filter(|_| required(name));
         let given = member.get("default").or_else(|| member["examples"].get(0)).or(fixed);
         let value = given.cloned().or_else(|| {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!((&initial(&members)["b"], &initial(&members)["d"]), (&json!("x"), &json!("k")));
         assert_eq!((&initial(&members)["f"], initial(&members).get("e")), (&json!({ "g": false }), None));
         assert_eq!(initial(&json!({ "examples": [{ "a": 1 }], "properties": { "a": { "default": 2 } } })), json!({ "a": 1 }));
-        for none in [json!(true), json!({}), json!({ "examples": ["x"] }), json!({ "default": { "a": "x".repeat(MOST_BYTES) } })] {
+        for none in [json!(true), json!({}), json!({ "examples": ["x"] }), json!({ "default": { "a": "x".repeat(MAX_BYTES) } })] {
             assert_eq!(initial(&none), json!({}), "{none}");
         }
     }

@@ -1,7 +1,7 @@
 //! Kinds of fields: input element, and conversion to and from JSON.
 
 use serde_json::{Value, value::RawValue};
-use tollhouse_base::unseen::marked;
+use tollhouse_base::invisible_chars::marked;
 
 use super::raw::{number, raw, string};
 use crate::parts::sample;
@@ -12,8 +12,8 @@ const CHOICE_BYTES: usize = 200;
 
 /// The kind of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text(Text),
+pub(super) enum FieldKind {
+    Text(TextKind),
     Number {
         /// Whether only integers are accepted.
         whole: bool,
@@ -22,14 +22,14 @@ pub(super) enum Kind {
     /// One of these values, each as JSON with visible characters.
     Choice(Vec<String>),
     /// A list, with one entry per line.
-    Lines(Item),
+    Lines(ListItem),
     /// Anything else, as JSON.
     Json,
 }
 
 /// The input element of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum TextKind {
     /// Several lines.
     Long,
     /// A single line.
@@ -41,7 +41,7 @@ pub(super) enum Text {
 
 /// The entries of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum ListItem {
     Text,
     Number,
     Flag,
@@ -66,7 +66,7 @@ const FURTHER: [&str; 12] = [
 /// Maximum length of a single-line text, in characters.
 const SHORT: u64 = 200;
 
-impl Kind {
+impl FieldKind {
     /// Returns the kind for a schema that is not an object with properties. `items` is the schema
     /// of list entries.
     pub(super) fn of(schema: &Value, items: &Value) -> Self {
@@ -77,18 +77,18 @@ impl Kind {
             return choices;
         }
         match (type_of(schema), schema["format"].as_str()) {
-            (Some("string"), Some("email")) => Self::Text(Text::Email),
-            (Some("string"), Some("uri" | "url")) => Self::Text(Text::Url),
-            (Some("string"), Some("date")) => Self::Text(Text::Date),
-            (Some("string"), _) if schema["maxLength"].as_u64().is_some_and(|most| most <= SHORT) => Self::Text(Text::Short),
-            (Some("string"), _) => Self::Text(Text::Long),
+            (Some("string"), Some("email")) => Self::Text(TextKind::Email),
+            (Some("string"), Some("uri" | "url")) => Self::Text(TextKind::Url),
+            (Some("string"), Some("date")) => Self::Text(TextKind::Date),
+            (Some("string"), _) if schema["maxLength"].as_u64().is_some_and(|max| max <= SHORT) => Self::Text(TextKind::Short),
+            (Some("string"), _) => Self::Text(TextKind::Long),
             (Some("number"), _) => Self::Number { whole: false },
             (Some("integer"), _) => Self::Number { whole: true },
             (Some("boolean"), _) => Self::Flag,
             (Some("array"), _) if !FURTHER.iter().any(|word| items.get(word).is_some()) => match type_of(items) {
-                Some("string") => Self::Lines(Item::Text),
-                Some("number" | "integer") => Self::Lines(Item::Number),
-                Some("boolean") => Self::Lines(Item::Flag),
+                Some("string") => Self::Lines(ListItem::Text),
+                Some("number" | "integer") => Self::Lines(ListItem::Number),
+                Some("boolean") => Self::Lines(ListItem::Flag),
                 _ => Self::Json,
             },
             _ => Self::Json,
@@ -102,14 +102,14 @@ impl Kind {
     /// A description of the problem.
     pub(super) fn json(&self, typed: &str) -> Result<Option<Box<RawValue>>, String> {
         let is_empty = match self {
-            Self::Text(Text::Long | Text::Short) => typed.is_empty(),
+            Self::Text(TextKind::Long | TextKind::Short) => typed.is_empty(),
             _ => typed.trim().is_empty(),
         };
         if is_empty {
             return Ok(None);
         }
         let text = match self {
-            Self::Text(Text::Long | Text::Short) => quoted(typed),
+            Self::Text(TextKind::Long | TextKind::Short) => quoted(typed),
             Self::Text(_) => quoted(typed.trim()),
             Self::Number { whole } => {
                 let number = number(typed).filter(|number| !whole || !number.contains('.'));
@@ -130,10 +130,10 @@ impl Kind {
     /// Converts JSON to typed text. Returns `None` if this field cannot hold it unchanged.
     pub(super) fn typed(&self, json: &RawValue) -> Option<String> {
         let typed = match self {
-            Self::Text(Text::Long) => string(json).filter(|text| is_seen(text)),
-            Self::Text(Text::Short) => string(json).filter(|text| is_seen(text) && !text.contains('\n')),
-            Self::Text(Text::Date) => string(json).filter(|text| is_date(text)),
-            Self::Text(Text::Email | Text::Url) => string(json).filter(|text| is_seen(text) && !text.contains(char::is_whitespace)),
+            Self::Text(TextKind::Long) => string(json).filter(|text| is_seen(text)),
+            Self::Text(TextKind::Short) => string(json).filter(|text| is_seen(text) && !text.contains('\n')),
+            Self::Text(TextKind::Date) => string(json).filter(|text| is_date(text)),
+            Self::Text(TextKind::Email | TextKind::Url) => string(json).filter(|text| is_seen(text) && !text.contains(char::is_whitespace)),
             Self::Number { whole } => {
                 // Browsers discard numbers beyond these.
                 let is_held = |number: &String| number.parse::<f64>().is_ok_and(f64::is_finite) && !(*whole && number.contains('.'));
@@ -158,7 +158,7 @@ impl Kind {
     }
 }
 
-impl Item {
+impl ListItem {
     fn json(self, line: &str) -> Result<String, String> {
         match self {
             Self::Text => Ok(quoted(line)),
@@ -178,15 +178,15 @@ impl Item {
 }
 
 /// Returns the values of `enum` or `const`, if they are few, short and scalar.
-fn choices(schema: &Value) -> Option<Kind> {
+fn choices(schema: &Value) -> Option<FieldKind> {
     let fixed = schema.get("const").map(std::slice::from_ref);
     let values = fixed.or_else(|| schema["enum"].as_array().map(Vec::as_slice))?;
     let is_part = |value: &Value| value.is_object() || value.is_array();
     if values.is_empty() || values.len() > CHOICES || values.iter().any(is_part) {
-        return Some(Kind::Json);
+        return Some(FieldKind::Json);
     }
     let texts: Vec<_> = values.iter().map(sample::json).collect();
-    Some(if texts.iter().all(|text| text.len() <= CHOICE_BYTES) { Kind::Choice(texts) } else { Kind::Json })
+    Some(if texts.iter().all(|text| text.len() <= CHOICE_BYTES) { FieldKind::Choice(texts) } else { FieldKind::Json })
 }
 
 /// Returns the only type of a schema besides null.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::kind::{Kind, Text, type_of};
+use super::kind::{FieldKind, TextKind, type_of};
 use crate::parts::{
     sample,
-    schema::{Bounds, meant},
+    schema::{MemberBounds, type_words},
     text,
 };
 
@@ -17,7 +17,7 @@ const DEPTH: usize = 2;
 const FIELDS: usize = 40;
 /// Approximate maximum size of a form, in bytes. If a schema is larger, only its first properties
 /// get fields.
-const MOST_BYTES: usize = 24 << 10;
+const MAX_BYTES: usize = 24 << 10;
 /// Approximate size of a field, and of a choice, without their texts.
 const FIELD_BYTES: usize = 240;
 const CHOICE_BYTES: usize = 40;
@@ -46,11 +46,11 @@ pub(super) struct Group<'a> {
     /// Whether it is required within its parent object.
     pub(super) required: bool,
     pub(super) words: &'a str,
-    pub(super) items: Vec<Item<'a>>,
+    pub(super) items: Vec<FormItem<'a>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Item<'a> {
+pub(super) enum FormItem<'a> {
     Field(Field<'a>),
     Group(Group<'a>),
 }
@@ -61,11 +61,11 @@ pub(super) struct Field<'a> {
     pub(super) pointer: String,
     /// Whether it is required within its parent object.
     pub(super) required: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     /// Number of its element in the markup.
     pub(super) id: usize,
     pub(super) words: &'a str,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: MemberBounds,
     pub(super) limits: Limits,
     /// Whether the browser must require it, because none of its parents is optional.
     pub(super) must: bool,
@@ -77,7 +77,7 @@ pub(super) struct Field<'a> {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) least: Option<f64>,
-    pub(super) most: Option<f64>,
+    pub(super) max: Option<f64>,
     pub(super) shortest: Option<u64>,
     pub(super) longest: Option<u64>,
 }
@@ -85,13 +85,13 @@ pub(super) struct Limits {
 struct Reading<'a> {
     root: &'a Value,
     fields: usize,
-    left: usize,
+    remaining: usize,
     more: usize,
 }
 
 /// The position of an object.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct ObjectPlace<'a> {
     pointer: &'a str,
     /// Remaining depth of nested objects with their own fields.
     depth: usize,
@@ -102,8 +102,8 @@ struct Place<'a> {
 impl<'a> Form<'a> {
     /// Returns the form of a schema, or `None` if no field can represent any of it.
     pub(crate) fn of(schema: &'a Value) -> Option<Self> {
-        let mut reading = Reading { root: schema, fields: 0, left: MOST_BYTES, more: 0 };
-        let items = reading.items(schema, Place { pointer: "", depth: DEPTH, must: true });
+        let mut reading = Reading { root: schema, fields: 0, remaining: MAX_BYTES, more: 0 };
+        let items = reading.items(schema, ObjectPlace { pointer: "", depth: DEPTH, must: true });
         let is_open = schema["additionalProperties"] != false;
         let root = Group { name: "", pointer: String::new(), required: true, words: "", items };
         (reading.fields > 0).then_some(Self { root, more: reading.more, is_open })
@@ -112,7 +112,7 @@ impl<'a> Form<'a> {
 
 impl<'a> Reading<'a> {
     /// Returns the fields of an object, required ones first.
-    fn items(&mut self, schema: &'a Value, place: Place<'_>) -> Vec<Item<'a>> {
+    fn items(&mut self, schema: &'a Value, position: ObjectPlace<'_>) -> Vec<FormItem<'a>> {
         let required: BTreeSet<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let members = || schema["properties"].as_object().into_iter().flatten();
         let first = members().filter(|(name, _)| required.contains(name.as_str()));
@@ -120,23 +120,23 @@ impl<'a> Reading<'a> {
         let mut items = Vec::new();
         for (name, member) in first.chain(then) {
             let is_shown = name.chars().nth(NAME).is_none() && !name.contains(['\n', '\r']) && text::plain(name) == name.as_str();
-            if !is_shown || self.fields == FIELDS || self.left == 0 {
+            if !is_shown || self.fields == FIELDS || self.remaining == 0 {
                 self.more += 1;
                 continue;
             }
-            let member = meant(self.root, member);
-            let pointer = format!("{}/{}", place.pointer, name.replace('~', "~0").replace('/', "~1"));
+            let member = type_words(self.root, member);
+            let pointer = format!("{}/{}", position.pointer, name.replace('~', "~0").replace('/', "~1"));
             let required = required.contains(name.as_str());
             let words = member["description"].as_str().unwrap_or_default();
-            self.left = self.left.saturating_sub(FIELD_BYTES + 2 * pointer.len() + text::told_bytes(words).min(6 * WORDS));
-            let must = place.must && required;
-            let inner = match place.depth.checked_sub(1).filter(|_| is_object(member)) {
-                Some(depth) => self.items(member, Place { pointer: &pointer, depth, must }),
+            self.remaining = self.remaining.saturating_sub(FIELD_BYTES + 2 * pointer.len() + text::shown_bytes(words).min(6 * WORDS));
+            let must = position.must && required;
+            let inner = match position.depth.checked_sub(1).filter(|_| is_object(member)) {
+                Some(depth) => self.items(member, ObjectPlace { pointer: &pointer, depth, must }),
                 None => vec![],
             };
             items.push(match inner.is_empty() {
-                false => Item::Group(Group { name, pointer, required, words, items: inner }),
-                true => Item::Field(Field { name, pointer, required, must, ..self.field(member) }),
+                false => FormItem::Group(Group { name, pointer, required, words, items: inner }),
+                true => FormItem::Field(Field { name, pointer, required, must, ..self.field(member) }),
             });
         }
         items
@@ -144,14 +144,14 @@ impl<'a> Reading<'a> {
 
     /// Returns the field of a property, without its name.
     fn field(&mut self, schema: &'a Value) -> Field<'a> {
-        let kind = Kind::of(schema, meant(self.root, &schema["items"]));
-        let skeleton = (kind == Kind::Json).then(|| sample::part(first(self.root, schema)));
+        let kind = FieldKind::of(schema, type_words(self.root, &schema["items"]));
+        let skeleton = (kind == FieldKind::Json).then(|| sample::part(first(self.root, schema)));
         let (choices, bounds) = match &kind {
-            Kind::Choice(values) => (values.as_slice(), Bounds::default()),
-            _ => (&[][..], Bounds::of(schema)),
+            FieldKind::Choice(values) => (values.as_slice(), MemberBounds::default()),
+            _ => (&[][..], MemberBounds::of(schema)),
         };
         let bytes = choices.iter().map(|value| CHOICE_BYTES + 2 * value.len()).sum::<usize>() + bounds.bytes();
-        self.left = self.left.saturating_sub(bytes + skeleton.as_ref().map_or(0, |skeleton| skeleton.to_string().len()));
+        self.remaining = self.remaining.saturating_sub(bytes + skeleton.as_ref().map_or(0, |skeleton| skeleton.to_string().len()));
         self.fields += 1;
         let words = schema["description"].as_str().unwrap_or_default();
         let limits = Limits::of(&kind, schema);
@@ -160,18 +160,18 @@ impl<'a> Reading<'a> {
 }
 
 impl Limits {
-    fn of(kind: &Kind, schema: &Value) -> Self {
+    fn of(kind: &FieldKind, schema: &Value) -> Self {
         let number = |name: &str| schema[name].as_f64();
         match kind {
             // Browsers count integer steps from the minimum.
-            Kind::Number { whole: true } => {
+            FieldKind::Number { whole: true } => {
                 let whole = |name: &str| number(name).filter(|bound| bound.fract() == 0.0);
-                Self { least: whole("minimum"), most: whole("maximum"), ..Self::default() }
+                Self { least: whole("minimum"), max: whole("maximum"), ..Self::default() }
             }
-            Kind::Number { whole: false } => Self { least: number("minimum"), most: number("maximum"), ..Self::default() },
-            Kind::Text(Text::Date) => Self::default(),
-            Kind::Text(_) => Self { shortest: schema["minLength"].as_u64(), longest: schema["maxLength"].as_u64(), ..Self::default() },
-            Kind::Flag | Kind::Choice(_) | Kind::Lines(_) | Kind::Json => Self::default(),
+            FieldKind::Number { whole: false } => Self { least: number("minimum"), max: number("maximum"), ..Self::default() },
+            FieldKind::Text(TextKind::Date) => Self::default(),
+            FieldKind::Text(_) => Self { shortest: schema["minLength"].as_u64(), longest: schema["maxLength"].as_u64(), ..Self::default() },
+            FieldKind::Flag | FieldKind::Choice(_) | FieldKind::Lines(_) | FieldKind::Json => Self::default(),
         }
     }
 }
@@ -186,7 +186,7 @@ fn is_object(schema: &Value) -> bool {
 /// Returns the first alternative of a schema, if it has any.
 fn first<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let choice = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|word| schema[word].get(0));
-    choice.map_or(schema, |choice| meant(root, choice))
+    choice.map_or(schema, |choice| type_words(root, choice))
 }
 
 #[cfg(test)]
@@ -196,10 +196,10 @@ mod tests {
     use super::*;
 
     /// Returns the pointers of a form's fields in order.
-    fn pointers(items: &[Item]) -> Vec<String> {
-        let of = |item: &Item| match item {
-            Item::Field(field) => vec![field.pointer.clone()],
-            Item::Group(group) => pointers(&group.items),
+    fn pointers(items: &[FormItem]) -> Vec<String> {
+        let of = |item: &FormItem| match item {
+            FormItem::Field(field) => vec![field.pointer.clone()],
+            FormItem::Group(group) => pointers(&group.items),
         };
         items.iter().flat_map(of).collect()
     }
@@ -234,8 +234,8 @@ mod tests {
             "properties": { "a": { "oneOf": [{ "$ref": "#/$defs/p" }, { "type": "null" }] } },
         });
         let form = Form::of(&schema).unwrap();
-        let Item::Field(field) = &form.root.items[0] else { panic!("a choice is no group") };
-        assert_eq!((&field.kind, &field.skeleton), (&Kind::Json, &Some(json!({ "x": 3 }))));
+        let FormItem::Field(field) = &form.root.items[0] else { panic!("a choice is no group") };
+        assert_eq!((&field.kind, &field.skeleton), (&FieldKind::Json, &Some(json!({ "x": 3 }))));
     }
 
     #[test]

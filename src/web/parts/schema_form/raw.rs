@@ -36,13 +36,13 @@ pub(super) fn object(members: &Members) -> Box<RawValue> {
 pub(crate) fn minified(text: &str) -> Option<String> {
     raw(text).ok()?;
     let (mut quoted, mut escaped) = (false, false);
-    let kept = text.chars().filter(|char| {
+    let stored = text.chars().filter(|char| {
         let keep = quoted || !matches!(char, ' ' | '\t' | '\n' | '\r');
         quoted ^= *char == '"' && !escaped;
         escaped = *char == '\\' && !escaped;
         keep
     });
-    Some(kept.collect())
+    Some(stored.collect())
 }
 
 /// Formats minified JSON on several lines. Beyond the maximum depth there is no further

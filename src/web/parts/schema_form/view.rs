@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{
-    draft::{Draft, PREFIX, Problem},
-    kind::{Item as ListItem, Kind, Text},
-    layout::{Field, Form, Group, Item, WORDS},
+    draft::{FormDraft, PREFIX, Problem},
+    kind::{FieldKind, ListItem, TextKind},
+    layout::{Field, Form, FormItem, Group, WORDS},
 };
 use crate::parts::{sample, text};
 
@@ -20,8 +20,8 @@ const JSON_ROWS: &str = "5";
 const OTHERS: &str = "f0";
 
 /// Typed contents and problems of a form.
-struct Filled<'a> {
-    draft: &'a Draft,
+struct FilledForm<'a> {
+    draft: &'a FormDraft,
     problems: &'a [Problem],
     /// Whether the JSON field has contents, which may include required fields.
     others: bool,
@@ -29,8 +29,8 @@ struct Filled<'a> {
 
 impl Form<'_> {
     /// Shows the fields with their contents and problems.
-    pub(crate) fn shown(&self, draft: &Draft, problems: &[Problem]) -> Markup {
-        let filled = Filled { draft, problems, others: !draft.get("").is_empty() };
+    pub(crate) fn shown(&self, draft: &FormDraft, problems: &[Problem]) -> Markup {
+        let filled = FilledForm { draft, problems, others: !draft.get("").is_empty() };
         html! {
             @for item in &self.root.items { (filled.item(item)) }
             @if self.is_open || self.more > 0 || !draft.get("").is_empty() { (filled.others(self)) }
@@ -52,11 +52,11 @@ impl Form<'_> {
     }
 }
 
-impl Filled<'_> {
-    fn item(&self, item: &Item) -> Markup {
+impl FilledForm<'_> {
+    fn item(&self, item: &FormItem) -> Markup {
         match item {
-            Item::Field(field) => self.field(field),
-            Item::Group(group) => self.group(group),
+            FormItem::Field(field) => self.field(field),
+            FormItem::Group(group) => self.group(group),
         }
     }
 
@@ -81,7 +81,7 @@ impl Filled<'_> {
                 div.note id=(note) {
                     @if !field.words.is_empty() { p { (text::summary(field.words, WORDS)) } }
                     @if let Some(how) = how(&field.kind) { p { (how) } }
-                    (field.bounds.told())
+                    (field.bounds.render())
                 }
             }
         }
@@ -121,25 +121,25 @@ struct Control<'a> {
 impl Control<'_> {
     fn of(&self, field: &Field) -> Markup {
         match &field.kind {
-            Kind::Text(Text::Long) => self.area(field, None, ROWS),
-            Kind::Lines(_) => self.area(field, None, JSON_ROWS),
-            Kind::Json => self.area(field, Some("mono"), JSON_ROWS),
-            Kind::Flag => self.select(field, &["true".to_owned(), "false".to_owned()]),
-            Kind::Choice(values) => self.select(field, values),
-            Kind::Text(Text::Short) => self.input(field, "text", None),
-            Kind::Text(Text::Email) => self.input(field, "email", None),
-            Kind::Text(Text::Url) => self.input(field, "url", None),
-            Kind::Text(Text::Date) => self.input(field, "date", None),
-            Kind::Number { whole: true } => self.input(field, "number", Some("1")),
-            Kind::Number { whole: false } => self.input(field, "number", Some("any")),
+            FieldKind::Text(TextKind::Long) => self.area(field, None, ROWS),
+            FieldKind::Lines(_) => self.area(field, None, JSON_ROWS),
+            FieldKind::Json => self.area(field, Some("mono"), JSON_ROWS),
+            FieldKind::Flag => self.select(field, &["true".to_owned(), "false".to_owned()]),
+            FieldKind::Choice(values) => self.select(field, values),
+            FieldKind::Text(TextKind::Short) => self.input(field, "text", None),
+            FieldKind::Text(TextKind::Email) => self.input(field, "email", None),
+            FieldKind::Text(TextKind::Url) => self.input(field, "url", None),
+            FieldKind::Text(TextKind::Date) => self.input(field, "date", None),
+            FieldKind::Number { whole: true } => self.input(field, "number", Some("1")),
+            FieldKind::Number { whole: false } => self.input(field, "number", Some("any")),
         }
     }
 
     fn input(&self, field: &Field, kind: &str, step: Option<&str>) -> Markup {
-        let (limits, told) = (field.limits, |bound: Option<f64>| bound.map(|bound| bound.to_string()));
+        let (limits, rendered) = (field.limits, |bound: Option<f64>| bound.map(|bound| bound.to_string()));
         html! {
             input id=(self.id) name={ (PREFIX) (field.pointer) } type=(kind) value=(self.typed) step=[step] required[self.must] autocomplete="off"
-                min=[told(limits.least)] max=[told(limits.most)] minlength=[limits.shortest] maxlength=[limits.longest]
+                min=[rendered(limits.least)] max=[rendered(limits.max)] minlength=[limits.shortest] maxlength=[limits.longest]
                 aria-describedby=(self.note) aria-invalid=[self.wrong.then_some("true")];
         }
     }
@@ -173,23 +173,23 @@ fn is_of(problem: &str, pointer: &str) -> bool {
 }
 
 /// Returns a hint for kinds that need one.
-fn how(kind: &Kind) -> Option<&'static str> {
+fn how(kind: &FieldKind) -> Option<&'static str> {
     match kind {
-        Kind::Lines(ListItem::Text) => Some("One a line."),
-        Kind::Lines(ListItem::Number) => Some("One number a line."),
-        Kind::Lines(ListItem::Flag) => Some("`true` or `false`, one a line."),
-        Kind::Json => Some("As JSON."),
-        Kind::Text(_) | Kind::Number { .. } | Kind::Flag | Kind::Choice(_) => None,
+        FieldKind::Lines(ListItem::Text) => Some("One a line."),
+        FieldKind::Lines(ListItem::Number) => Some("One number a line."),
+        FieldKind::Lines(ListItem::Flag) => Some("`true` or `false`, one a line."),
+        FieldKind::Json => Some("As JSON."),
+        FieldKind::Text(_) | FieldKind::Number { .. } | FieldKind::Flag | FieldKind::Choice(_) => None,
     }
 }
 
 /// Returns the label of a choice, which is JSON: a string without its quotes.
 fn label(value: &str) -> String {
     let bare = serde_json::from_str::<String>(value).ok().filter(|text| text::plain(text) == text.as_str() && !text.trim().is_empty());
-    let told = bare.unwrap_or_else(|| value.to_owned());
-    match told.char_indices().nth(VALUE) {
-        Some((end, _)) => format!("{}…", &told[..end]),
-        None => told,
+    let message = bare.unwrap_or_else(|| value.to_owned());
+    match message.char_indices().nth(VALUE) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message,
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const HEADERS: [&str; 3] = ["payment-signature", "x-payment", "idempotency-key"];
 
 /// A proxy between a shell and a host. It drops answers to payments after the host has sent them.
-pub struct Losing {
+pub struct LossyProxy {
     pub url: String,
     shared: Arc<Shared>,
 }
@@ -32,7 +32,7 @@ struct Shared {
     forged: Mutex<Option<String>>,
 }
 
-impl Losing {
+impl LossyProxy {
     pub async fn before(host: &str) -> Self {
         let shared = Arc::new(Shared { host: host.to_owned(), ..Shared::default() });
         let url = serve(Router::new().fallback(forward).with_state(Arc::clone(&shared))).await;
@@ -86,8 +86,8 @@ async fn forward(State(shared): State<Arc<Shared>>, method: Method, uri: Uri, mu
     headers.remove("host");
     headers.remove("content-length");
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let asked = client.request(method, format!("{}{uri}", shared.host)).headers(headers).body(body);
-    let answer = asked.send().await.unwrap();
+    let request = client.request(method, format!("{}{uri}", shared.host)).headers(headers).body(body);
+    let answer = request.send().await.unwrap();
     let (status, headers, body) = (answer.status(), answer.headers().clone(), answer.bytes().await.unwrap());
     if let Some(payment) = payment {
         shared.paid.lock().unwrap().push(payment);
@@ -115,7 +115,7 @@ pub struct Seller {
 
 struct Books {
     /// Whether it claims not to know any payment.
-    heard_nothing: AtomicBool,
+    lost: AtomicBool,
     paid: Mutex<Vec<Value>>,
     challenge: Box<dyn Fn() -> Response + Send + Sync>,
     answer: Box<dyn Fn(&Value) -> Response + Send + Sync>,
@@ -126,19 +126,15 @@ impl Seller {
         challenge: impl Fn() -> Response + Send + Sync + 'static,
         answer: impl Fn(&Value) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let books = Arc::new(Books {
-            heard_nothing: false.into(),
-            paid: Mutex::default(),
-            challenge: Box::new(challenge),
-            answer: Box::new(answer),
-        });
+        let books =
+            Arc::new(Books { lost: false.into(), paid: Mutex::default(), challenge: Box::new(challenge), answer: Box::new(answer) });
         let url = serve(Router::new().fallback(sell).with_state(Arc::clone(&books))).await;
         Self { url, books }
     }
 
     /// From now on, claims not to know any payment.
-    pub fn hears_nothing(&self) {
-        self.books.heard_nothing.store(true, Ordering::SeqCst);
+    pub fn loses_answers(&self) {
+        self.books.lost.store(true, Ordering::SeqCst);
     }
 
     /// Returns the payments that arrived, decoded.
@@ -148,7 +144,7 @@ impl Seller {
 }
 
 async fn sell(State(books): State<Arc<Books>>, uri: Uri, headers: HeaderMap) -> Response {
-    if uri.path().starts_with("/ai/payments/") && books.heard_nothing.load(Ordering::SeqCst) {
+    if uri.path().starts_with("/ai/payments/") && books.lost.load(Ordering::SeqCst) {
         let unknown = json!({ "ok": false, "error": { "code": "unknown_payment", "message": "never heard of" } });
         return (axum::http::StatusCode::NOT_FOUND, unknown.to_string()).into_response();
     }
@@ -162,7 +158,7 @@ async fn sell(State(books): State<Arc<Books>>, uri: Uri, headers: HeaderMap) -> 
 }
 
 /// Returns an entry of `accepts` for a simulated payment of $0.01.
-pub fn way() -> Value {
+pub fn term() -> Value {
     json!({
         "scheme": "exact", "network": "eip155:84532", "amount": "10000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
         "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 60, "extra": { "name": "USDC", "version": "2" },
@@ -170,8 +166,8 @@ pub fn way() -> Value {
 }
 
 /// Returns a v2 challenge.
-pub fn asks(ways: &[Value]) -> Response {
-    let challenge = json!({ "x402Version": 2, "error": "payment required", "resource": { "url": "http://x/weather" }, "accepts": ways });
+pub fn asks(options: &[Value]) -> Response {
+    let challenge = json!({ "x402Version": 2, "error": "payment required", "resource": { "url": "http://x/weather" }, "accepts": options });
     (axum::http::StatusCode::PAYMENT_REQUIRED, [("payment-required", STANDARD.encode(challenge.to_string()))], "{}").into_response()
 }
 

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use super::{
     super::harness::Shell,
-    funded, left,
-    seller::{Seller, asks, broken, settled, way},
-    told, written,
+    funded, printed, remaining,
+    seller::{Seller, asks, broken, settled, term},
+    written,
 };
 use crate::harness::{Host, js};
 
@@ -39,27 +39,27 @@ fn weather(payment: &Value) -> Response {
 #[tokio::test]
 async fn another_seller_is_paid_over_both_wires() {
     let (_host, shell) = elsewhere().await;
-    let seller = Seller::new(|| asks(&[way()]), weather).await;
+    let seller = Seller::new(|| asks(&[term()]), weather).await;
     let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(0);
     assert_eq!(ran.stdout, "sunny\n");
     let ran = ran.warned("paid $0.01 (test money)  0xabc  pmt_…  … s");
     assert!(!ran.stderr.contains("warning"), "{ran:?}");
-    assert_eq!(seller.paid()[0]["accepted"], way());
+    assert_eq!(seller.paid()[0]["accepted"], term());
 
     let v1 = Seller::new(
         || {
-            let mut way = way();
-            way["maxAmountRequired"] = way["amount"].take();
-            way["network"] = json!("base-sepolia");
-            way["resource"] = json!("http://x/weather");
-            let body = json!({ "x402Version": 1, "error": "pay", "accepts": [way] });
+            let mut method = term();
+            method["maxAmountRequired"] = method["amount"].take();
+            method["network"] = json!("base-sepolia");
+            method["resource"] = json!("http://x/weather");
+            let body = json!({ "x402Version": 1, "error": "pay", "accepts": [method] });
             (StatusCode::PAYMENT_REQUIRED, body.to_string()).into_response()
         },
         |_| ([("x-payment-response", settled("10000"))], "rain").into_response(),
     )
     .await;
     let url = format!("{}/weather?d=1", v1.url);
-    shell.run(&["call", &url, "--json", "{}"]).await.is(0).said("rain").warned("paid $0.01 (test money)  0xabc  pmt_…");
+    shell.run(&["call", &url, "--json", "{}"]).await.is(0).stderr_text("rain").warned("paid $0.01 (test money)  0xabc  pmt_…");
     let paid = &v1.paid()[0];
     assert_eq!((&paid["x402Version"], &paid["network"]), (&json!(1), &json!("base-sepolia")));
 }
@@ -68,14 +68,14 @@ async fn another_seller_is_paid_over_both_wires() {
 async fn what_the_profile_does_not_allow_is_not_signed() {
     let (_host, shell) = elsewhere().await;
     let altered = |pointer: &str, value: Value| {
-        let mut way = way();
-        *way.pointer_mut(pointer).unwrap() = value;
-        way
+        let mut method = term();
+        *method.pointer_mut(pointer).unwrap() = value;
+        method
     };
     let mut real = altered("/network", json!("eip155:8453"));
     real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
     real["extra"]["name"] = json!("USD Coin");
-    for (bad, why) in [
+    for (bad, reason) in [
         (real, "play money alone is paid with"),
         (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is none that is known there"),
         (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
@@ -85,8 +85,8 @@ async fn what_the_profile_does_not_allow_is_not_signed() {
         (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "escrow" })), "it is paid in another way"),
     ] {
         let seller = Seller::new(move || asks(std::slice::from_ref(&bad)), weather).await;
-        let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).said("");
-        assert!(ran.stderr.contains(why) && ran.stderr.contains("nothing was signed"), "{ran:?}");
+        let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).stderr_text("");
+        assert!(ran.stderr.contains(reason) && ran.stderr.contains("nothing was signed"), "{ran:?}");
         assert!(ran.stderr.chars().all(|char| char == '\n' || !char.is_control()), "{ran:?}");
         assert!(seller.paid().is_empty() && written(&shell).is_empty());
     }
@@ -97,13 +97,13 @@ async fn real_money_is_not_paid_without_a_yes() {
     let (host, shell) = elsewhere().await;
     let profile = format!("default = \"a\"\n[profiles.a]\nurl = \"{}\"\nnetwork = \"eip155:8453\"\n", host.url);
     shell.file("config/tollhouse/config.toml", &profile);
-    let mut real = way();
+    let mut real = term();
     real["network"] = json!("eip155:8453");
     real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
     real["extra"]["name"] = json!("USD Coin");
-    let seller = Seller::new(move || asks(&[way(), real.clone()]), weather).await;
+    let seller = Seller::new(move || asks(&[term(), real.clone()]), weather).await;
     let url = format!("{}/weather", seller.url);
-    let ran = shell.run(&["call", &url]).await.is(2).said("");
+    let ran = shell.run(&["call", &url]).await.is(2).stderr_text("");
     assert!(ran.stderr.contains("real money on base") && ran.stderr.contains("--yes"), "{ran:?}");
     assert!(seller.paid().is_empty() && written(&shell).is_empty());
     shell.run(&["call", &url, "--yes"]).await.is(0).warned("paid $0.01  0xabc  pmt_…");
@@ -114,20 +114,20 @@ async fn real_money_is_not_paid_without_a_yes() {
 async fn terms_that_change_once_they_are_paid_get_no_second_signature() {
     let (_host, shell) = elsewhere().await;
     let dearer = |_: &Value| {
-        let mut dearer = way();
+        let mut dearer = term();
         dearer["amount"] = json!("90000");
         asks(&[dearer])
     };
-    let seller = Seller::new(|| asks(&[way()]), dearer).await;
+    let seller = Seller::new(|| asks(&[term()]), dearer).await;
     let url = format!("{}/weather", seller.url);
-    let ran = shell.run(&["call", &url]).await.is(6).said("");
-    let id = told(&ran.stderr);
+    let ran = shell.run(&["call", &url]).await.is(6).stderr_text("");
+    let id = printed(&ran.stderr);
     assert!(ran.stderr.contains("it was charged at most once") && ran.stderr.contains("the answer was 402: payment required"), "{ran:?}");
     assert_eq!(seller.paid().len(), 1);
     // The payment is signed, and nobody says that it is void. The same request is not paid again
     // automatically.
-    let ran = shell.run(&["call", &url]).await.is(6).said("");
-    assert!(told(&ran.stderr) == id && seller.paid().len() == 1, "{ran:?}");
+    let ran = shell.run(&["call", &url]).await.is(6).stderr_text("");
+    assert!(printed(&ran.stderr) == id && seller.paid().len() == 1, "{ran:?}");
     shell.run(&["call", &url, "--again"]).await.is(6);
     assert_eq!(seller.paid().len(), 2);
     assert_ne!(seller.paid()[0], seller.paid()[1]);
@@ -138,14 +138,14 @@ async fn terms_that_change_once_they_are_paid_get_no_second_signature() {
 #[tokio::test]
 async fn a_payment_follows_nobody_elsewhere() {
     let (_host, shell) = elsewhere().await;
-    let thief = Seller::new(|| asks(&[way()]), weather).await;
+    let thief = Seller::new(|| asks(&[term()]), weather).await;
     let to = format!("{}/weather", thief.url);
     let redirect = move || (StatusCode::TEMPORARY_REDIRECT, [("location", to.clone())]).into_response();
     let once_paid = redirect.clone();
-    let seller = Seller::new(|| asks(&[way()]), move |_| once_paid()).await;
-    shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(6).said("");
+    let seller = Seller::new(|| asks(&[term()]), move |_| once_paid()).await;
+    shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(6).stderr_text("");
     let before = Seller::new(redirect, weather).await;
-    let ran = shell.run(&["call", &format!("{}/weather", before.url)]).await.is(1).said("");
+    let ran = shell.run(&["call", &format!("{}/weather", before.url)]).await.is(1).stderr_text("");
     assert!(ran.stderr.contains(&thief.url), "{ran:?}");
     assert!(thief.paid().is_empty());
 }
@@ -163,29 +163,29 @@ async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_r
             let refused = json!({ "ok": false, "error": { "code": code, "message": "no", "charged": false } });
             (StatusCode::from_u16(status).unwrap(), refused.to_string()).into_response()
         };
-        let seller = Seller::new(|| asks(&[way()]), refuses).await;
-        seller.hears_nothing();
+        let seller = Seller::new(|| asks(&[term()]), refuses).await;
+        seller.loses_answers();
         let url = format!("{}/weather", seller.url);
-        let id = told(&shell.run(&["call", &url]).await.is(6).said("").stderr);
+        let id = printed(&shell.run(&["call", &url]).await.is(6).stderr_text("").stderr);
         let sent = seller.paid();
         assert!(sent.len() > 1 && sent.iter().all(|other| *other == sent[0]));
-        assert_eq!(told(&shell.run(&["call", &url]).await.is(6).said("").stderr), id);
+        assert_eq!(printed(&shell.run(&["call", &url]).await.is(6).stderr_text("").stderr), id);
         // A refusal after `--resume` does not change that either.
-        assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).said("").stderr), id);
+        assert_eq!(printed(&shell.run(&["call", "--resume", &id]).await.is(6).stderr_text("").stderr), id);
         assert!(seller.paid().iter().all(|other| *other == sent[0]));
     }
 }
 
 #[tokio::test]
-async fn what_was_paid_for_is_told_though_it_cannot_be_noted() {
+async fn what_was_paid_for_is_reported_though_it_cannot_be_noted() {
     let (_host, shell) = elsewhere().await;
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     let answer = move |payment: &Value| {
         set_permissions(&book, Permissions::from_mode(0o644)).unwrap();
         weather(payment)
     };
-    let seller = Seller::new(|| asks(&[way()]), answer).await;
-    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(3).said("sunny\n");
+    let seller = Seller::new(|| asks(&[term()]), answer).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(3).stderr_text("sunny\n");
     assert!(ran.stderr.contains("paid $0.01") && ran.stderr.contains("counts as open"), "{ran:?}");
 }
 
@@ -197,15 +197,15 @@ async fn an_answer_without_end_is_not_read_to_it() {
         let pieces = futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()));
         Body::from_stream(pieces)
     };
-    let seller = Seller::new(|| asks(&[way()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
-    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).said("");
+    let seller = Seller::new(|| asks(&[term()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).stderr_text("");
     assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid for"), "{ran:?}");
     // Without a confirmation it is unknown whether the payment was accepted.
-    let silent = Seller::new(|| asks(&[way()]), move |_| endless().into_response()).await;
-    let ran = shell.run(&["call", &format!("{}/weather", silent.url)]).await.is(6).said("");
+    let silent = Seller::new(|| asks(&[term()]), move |_| endless().into_response()).await;
+    let ran = shell.run(&["call", &format!("{}/weather", silent.url)]).await.is(6).stderr_text("");
     assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("--resume pmt_"), "{ran:?}");
     let unpaid = Seller::new(move || (StatusCode::PAYMENT_REQUIRED, endless()).into_response(), weather).await;
-    let ran = shell.run(&["call", &format!("{}/weather", unpaid.url)]).await.is(1).said("");
+    let ran = shell.run(&["call", &format!("{}/weather", unpaid.url)]).await.is(1).stderr_text("");
     assert!(ran.stderr.contains("larger than 64 MiB") && written(&shell).len() == 2, "{ran:?}");
 }
 
@@ -222,7 +222,7 @@ async fn what_a_seller_says_beside_its_answer_drives_no_terminal_and_is_not_kept
         headers.insert("payment-response", HeaderValue::try_from(odd).unwrap());
         (headers, "ok").into_response()
     };
-    let seller = Seller::new(|| asks(&[way()]), answer).await;
+    let seller = Seller::new(|| asks(&[term()]), answer).await;
     let ran = shell.run(&["call", &format!("{}/weather", seller.url), "-i"]).await.is(0);
     let all = format!("{}{}", ran.stdout, ran.stderr);
     assert!(all.chars().all(|char| char == '\n' || !char.is_control()), "{ran:?}");
@@ -241,10 +241,10 @@ async fn a_receipt_that_does_not_hold_is_warned_of() {
     let at = other.stderr.find("rcpt_").unwrap();
     let receipt = other.stderr[at..].split(' ').next().unwrap().to_owned();
     let url = host.url.clone();
-    let forging = super::seller::Losing::before(&url).await;
+    let forging = super::seller::LossyProxy::before(&url).await;
     forging.forge(&receipt);
     let shell = shell.env("TOLLHOUSE_URL", &forging.url);
-    let ran = shell.run(&["call", "shout"]).await.is(0).said("1");
+    let ran = shell.run(&["call", "shout"]).await.is(0).stderr_text("1");
     assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} does not hold: it is about another answer than came")), "{ran:?}");
-    assert_eq!(left(&shell).await, 980_000);
+    assert_eq!(remaining(&shell).await, 980_000);
 }

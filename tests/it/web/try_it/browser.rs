@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Mutex};
 
 use reqwest::{Method, RequestBuilder};
 
-use super::super::{html, meant, text};
+use super::super::{html, intended, text};
 use crate::harness::{Answer, Host};
 
 /// A browser for one host.
@@ -38,10 +38,10 @@ impl<'a> Browser<'a> {
 
     async fn send(&self, request: RequestBuilder) -> Answer {
         let answer = self.host.send(self.with_cookies(request).header("accept", "text/html,*/*;q=0.8")).await;
-        for kept in answer.headers.get_all("set-cookie") {
-            let kept = kept.to_str().unwrap();
-            assert!(kept.contains("; Path=/dashboard; HttpOnly; SameSite=Lax"), "{kept}");
-            let (name, value) = kept.split(';').next().unwrap().split_once('=').unwrap();
+        for stored in answer.headers.get_all("set-cookie") {
+            let stored = stored.to_str().unwrap();
+            assert!(stored.contains("; Path=/dashboard; HttpOnly; SameSite=Lax"), "{stored}");
+            let (name, value) = stored.split(';').next().unwrap().split_once('=').unwrap();
             self.cookies.lock().unwrap().insert(name.to_owned(), value.to_owned());
         }
         answer
@@ -129,7 +129,7 @@ fn read(markup: &str) -> Form {
     let (tag, rest) = markup.split_once('>').unwrap();
     let attribute = |tag: &str, name: &str| {
         let begin = format!(" {name}=\"");
-        tag.split_once(begin.as_str()).map(|(_, rest)| meant(rest.split('"').next().unwrap()))
+        tag.split_once(begin.as_str()).map(|(_, rest)| intended(rest.split('"').next().unwrap()))
     };
     let (mut fields, mut buttons) = (vec![], vec![]);
     for piece in rest.split('<').skip(1) {
@@ -137,7 +137,7 @@ fn read(markup: &str) -> Form {
         let name = attribute(tag, "name");
         match (tag.split([' ', '/']).next().unwrap(), name) {
             ("input", Some(name)) => fields.push((name, attribute(tag, "value").unwrap_or_default())),
-            ("textarea", Some(name)) => fields.push((name, meant(inner.strip_prefix('\n').unwrap_or(inner)))),
+            ("textarea", Some(name)) => fields.push((name, intended(inner.strip_prefix('\n').unwrap_or(inner)))),
             ("select", Some(name)) => fields.push((name, String::new())),
             ("option", _) if tag.contains(" selected") => fields.last_mut().unwrap().1 = attribute(tag, "value").unwrap(),
             ("button", name) if !tag.contains("type=\"button\"") => {

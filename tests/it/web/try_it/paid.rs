@@ -10,7 +10,7 @@ use super::{
     ECHO,
     browser::{Browser, Form, form, forms, labels},
 };
-use crate::harness::{Answer, Facilitator, Host, Payer, Settles, eventually, js};
+use crate::harness::{Answer, Facilitator, Host, Payer, SettleMode, eventually, js};
 
 /// Returns the address of the browser's wallet with simulated money.
 pub(super) fn payer(browser: &Browser<'_>) -> String {
@@ -34,8 +34,8 @@ async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
     let browser = Browser::new(&host);
     let terms = browser.terms("echo", r#"{"text":"hi"}"#).await;
     let shown = text(&html(&terms));
-    for told in ["$0.003", "simulated", "eip155:84532", "3000", "Nothing is charged before you press a button."] {
-        assert!(shown.contains(told), "{told}: {shown}");
+    for reported in ["$0.003", "simulated", "eip155:84532", "3000", "Nothing is charged before you press a button."] {
+        assert!(shown.contains(reported), "{reported}: {shown}");
     }
     let pays = form(&terms, "Call for $0.003 of play money");
     let payer = payer(&browser);
@@ -53,12 +53,12 @@ async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
     receipts.dedup();
     assert_eq!(receipts.len(), 1, "one answer");
     assert_eq!(host.balance(&payer).await, 997_000, "1 charge in 100");
-    let kept = text(&html(&browser.press(&pays, "Call").await.is(200)));
-    assert!(kept.contains("This time nothing was charged."), "{kept}");
+    let stored = text(&html(&browser.press(&pays, "Call").await.is(200)));
+    assert!(stored.contains("This time nothing was charged."), "{stored}");
 }
 
 #[tokio::test]
-async fn whoever_goes_back_pays_with_the_same_payment() {
+async fn anyone_who_goes_back_pays_with_the_same_payment() {
     let host = host(0.01).await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
@@ -68,13 +68,13 @@ async fn whoever_goes_back_pays_with_the_same_payment() {
     assert_eq!(payment(&terms), payment(&again), "the page of the terms, loaded again");
     browser.press_on(&terms, "of play money").await.is(200);
     // The form is loaded again: the answer may have been lost.
-    let anew = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
-    assert!(text(&html(&anew)).contains("This call is paid for"));
-    assert_eq!(labels(&anew)[..2], ["Show its answer · cannot be charged twice", "See the terms of a new answer"]);
-    browser.press_on(&anew, "Show its answer").await.is(200);
+    let fresh = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
+    assert!(text(&html(&fresh)).contains("This call is paid for"));
+    assert_eq!(labels(&fresh)[..2], ["Show its answer · cannot be charged twice", "See the terms of a new answer"]);
+    browser.press_on(&fresh, "Show its answer").await.is(200);
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
     // A user who wants another answer asks for it explicitly. This is one more call, once.
-    let wants = form(&anew, "See the terms of a new answer");
+    let wants = form(&fresh, "See the terms of a new answer");
     for _ in 0..2 {
         let terms = browser.press(&wants, "See the terms").await.is(200);
         let label = if labels(&terms)[0].starts_with("Call for") { "of play money" } else { "Show its answer" };
@@ -125,8 +125,8 @@ async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     assert!(html(&terms).contains("<div data-anew=\"\" hidden>"), "for the script");
     let failed = browser.press_on(&terms, "of play money").await.is(502);
     let shown = text(&html(&failed));
-    for told in ["paid_run_failed", "It was charged once, before its run, and you are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
-        assert!(shown.contains(told), "{told}: {shown}");
+    for reported in ["paid_run_failed", "It was charged once, before its run, and you are owed a run.", "owed", "Runs left", "9", "rcpt_"] {
+        assert!(shown.contains(reported), "{reported}: {shown}");
     }
     assert_eq!(labels(&failed)[..2], ["Run again with the payment you made", "Pay for a new call"]);
     // The page of the terms says so as well. The second run fails too.
@@ -138,8 +138,8 @@ async fn owed_run_can_be_repeated_with_its_payment_or_paid_for_again() {
     // Another call is possible meanwhile.
     form(&browser.terms("order", r#"{"n":1}"#).await, "of play money");
     // A new call has a payment of its own, and is answered.
-    let anew = browser.press_on(&failed, "Pay for a new call").await.is(200);
-    let answer = browser.press_on(&anew, "of play money").await.is(200);
+    let again = browser.press_on(&failed, "Pay for a new call").await.is(200);
+    let answer = browser.press_on(&again, "of play money").await.is(200);
     assert!(text(&html(&answer)).contains("\"runs\": 3"));
     assert_eq!(host.balance(&payer(&browser)).await, 980_000);
     // The run that was owed is still owed, and charges nothing.
@@ -185,15 +185,15 @@ async fn a_form_pays_what_it_says_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_price_that_has_changed_is_told_before_it_is_paid() {
+async fn a_price_that_has_changed_is_reported_before_it_is_paid() {
     let host = host(0.01).await;
     let browser = Browser::new(&host);
     let terms = browser.terms("echo", "{}").await;
     host.change("echo", &json!({ "priceUsd": 0.02 })).await;
     let refused = browser.press_on(&terms, "of play money").await.is(402);
     assert!(text(&html(&refused)).contains("Nothing was charged."));
-    let told = browser.press_on(&refused, "See the terms again").await.is(200);
-    browser.press_on(&told, "Call for $0.02 of play money").await.is(200);
+    let answer = browser.press_on(&refused, "See the terms again").await.is(200);
+    browser.press_on(&answer, "Call for $0.02 of play money").await.is(200);
     assert_eq!(host.balance(&payer(&browser)).await, 980_000);
 }
 
@@ -224,11 +224,11 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
     }
     assert_eq!(host.credit_balance(&credit).await, 990_000);
     // The same call, from pages that were loaded again.
-    let anew = form(&browser.terms("echo", "{}").await, "on this credit").with("credit", &credit);
-    let kept = browser.press(&anew, "Call").await.is(200);
-    assert!(text(&html(&kept)).contains("This time nothing was charged."));
+    let again = form(&browser.terms("echo", "{}").await, "on this credit").with("credit", &credit);
+    let stored = browser.press(&again, "Call").await.is(200);
+    assert!(text(&html(&stored)).contains("This time nothing was charged."));
     assert_eq!(host.credit_balance(&credit).await, 990_000);
-    let more = form(&browser.press_on(&kept, "See the terms of a new answer").await.is(200), "on this credit").with("credit", &credit);
+    let more = form(&browser.press_on(&stored, "See the terms of a new answer").await.is(200), "on this credit").with("credit", &credit);
     browser.press(&more, "Call").await.is(200);
     assert_eq!(host.credit_balance(&credit).await, 980_000);
     // The price is the one that the page showed.
@@ -243,7 +243,7 @@ async fn a_credit_pays_once_and_its_token_is_not_kept() {
 }
 
 #[tokio::test]
-async fn who_signed_in_with_a_credit_pays_by_the_button_that_says_so_alone() {
+async fn who_signed_in_with_a_credit_pays_by_the_button_that_reports_it_alone() {
     let host = host(0.01).await;
     let (browser, credit) = (Browser::new(&host), host.mint(1.0).await);
     browser.sign_in(&credit).await;
@@ -260,7 +260,7 @@ async fn who_signed_in_with_a_credit_pays_by_the_button_that_says_so_alone() {
 }
 
 #[tokio::test]
-async fn what_happens_is_told_as_it_happens() {
+async fn what_happens_is_reported_as_it_happens() {
     let host = Host::start().await;
     host.publish(&js("says", 0.01, "export default async (req, ctx) => { ctx.progress('half'); return { done: true }; };")).await;
     let browser = Browser::new(&host);
@@ -270,11 +270,11 @@ async fn what_happens_is_told_as_it_happens() {
         assert_eq!(answer.has("cache-control"), "no-store");
         answer.events()
     };
-    let told = asks().await;
-    let names: Vec<_> = told.iter().map(|event| event.name.as_str()).collect();
+    let response = asks().await;
+    let names: Vec<_> = response.iter().map(|event| event.name.as_str()).collect();
     assert_eq!((names.first(), names.last()), (Some(&"accepted"), Some(&"result")), "{names:?}");
-    assert!(told.iter().any(|event| event.data["message"] == "half"));
-    let last = &told.last().unwrap().data;
+    assert!(response.iter().any(|event| event.data["message"] == "half"));
+    let last = &response.last().unwrap().data;
     assert_eq!((&last["result"]["done"], &last["settlement"]["success"]), (&json!(true), &json!(true)));
     assert_eq!(asks().await.last().unwrap().data["receipt"], last["receipt"], "the same call");
     assert_eq!(host.balance(&payer(&browser)).await, 990_000);
@@ -296,7 +296,7 @@ fn signed(terms: &Answer, payer: &Payer) -> Form {
 
 #[tokio::test]
 async fn where_money_is_real_the_host_signs_nothing() {
-    let facilitator = Facilitator::start(Settles::Well).await;
+    let facilitator = Facilitator::start(SettleMode::Well).await;
     let (host, payer) = of_a_wallet(&facilitator).await;
     let browser = Browser::new(&host);
     let terms = browser.terms("echo", "{}").await;
@@ -310,19 +310,19 @@ async fn where_money_is_real_the_host_signs_nothing() {
 
 #[tokio::test]
 async fn an_unknown_settlement_leaves_nothing_to_pay_with_but_the_same_payment() {
-    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let facilitator = Facilitator::start(SettleMode::Unanswered).await;
     let (host, payer) = of_a_wallet(&facilitator).await;
     let browser = Browser::new(&host);
     let pays = signed(&browser.terms("echo", "{}").await, &payer);
     let unknown = browser.press(&pays, "Call").await.is(502);
     let shown = text(&html(&unknown));
-    for told in ["settlement_unknown", "Not known yet: it was charged at most once.", "settling"] {
-        assert!(shown.contains(told), "{told}: {shown}");
+    for reported in ["settlement_unknown", "Not known yet: it was charged at most once.", "settling"] {
+        assert!(shown.contains(reported), "{reported}: {shown}");
     }
     assert_eq!(labels(&unknown), ["Ask again with the same payment · cannot be charged twice"]);
     assert_eq!(form(&unknown, "Ask again").get("payment"), pays.get("payment"));
     // The settlement succeeds.
-    facilitator.tell(Settles::Well);
+    facilitator.set_mode(SettleMode::Well);
     eventually("it is resolved", Duration::from_secs(60), async || {
         let again = browser.press_on(&unknown, "Ask again").await;
         (again.status == 200).then_some(())

@@ -46,10 +46,10 @@ async fn what_is_typed_into_fields_is_sent_as_the_schema_has_it() {
     let host = host().await;
     let browser = Browser::new(&host);
     let page = browser.get("/dashboard/tools/echo/try").await.is(200);
-    let begun = form(&page, "Call");
-    assert_eq!(begun.get("f/text"), "hello", "as the schema gives it");
-    assert_eq!(echoed(&browser.press(&begun, "Call").await.is(200)), json!({ "text": "hello" }), "what is empty is left out");
-    let filled = begun
+    let started = form(&page, "Call");
+    assert_eq!(started.get("f/text"), "hello", "as the schema gives it");
+    assert_eq!(echoed(&browser.press(&started, "Call").await.is(200)), json!({ "text": "hello" }), "what is empty is left out");
+    let filled = started
         .with("f/long", "two\nlines \"here\"")
         .with("f/n", "1.10")
         .with("f/mode", "\"slow\"")
@@ -57,15 +57,15 @@ async fn what_is_typed_into_fields_is_sent_as_the_schema_has_it() {
         .with("f/yes", "false")
         .with("f/at/city", "Rome")
         .with("f/any", "{\"x\": 1}");
-    let wanted = json!({
+    let requested = json!({
         "text": "hello", "long": "two\nlines \"here\"", "n": 1.1, "mode": "slow", "tags": ["a", "b c"], "yes": false,
         "at": { "city": "Rome" }, "any": { "x": 1 },
     });
-    assert_eq!(echoed(&browser.press(&filled, "Call").await.is(200)), wanted);
+    assert_eq!(echoed(&browser.press(&filled, "Call").await.is(200)), requested);
 
     let as_json = browser.press(&filled, "Edit as JSON").await.is(200);
     let json = form(&as_json, "Call").get("json").to_owned();
-    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), wanted);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), requested);
     assert!(json.contains("1.10"), "to the last digit: {json}");
     let back = browser.press_on(&as_json, "Edit in fields").await.is(200);
     let fields = |form: &super::browser::Form| {
@@ -88,11 +88,11 @@ async fn what_does_not_fit_is_named_where_it_was_typed_and_nothing_is_charged() 
             let html = html(&refused);
             let shown = text(&html);
             assert!(shown.contains("Nothing was charged.") && shown.contains(pointer), "{field}: {shown}");
-            let place = values(&html, "href")
+            let position = values(&html, "href")
                 .into_iter()
-                .find_map(|link| link.strip_prefix('#').filter(|place| !matches!(*place, "main" | "end")).map(str::to_owned));
-            let place = place.unwrap();
-            let tag = html.split('<').find(|tag| tag.contains(&format!(" id=\"{place}\""))).unwrap();
+                .find_map(|link| link.strip_prefix('#').filter(|position| !matches!(*position, "main" | "end")).map(str::to_owned));
+            let position = position.unwrap();
+            let tag = html.split('<').find(|tag| tag.contains(&format!(" id=\"{position}\""))).unwrap();
             assert!(tag.contains("aria-invalid=\"true\"") && tag.contains(&format!(" name=\"{field}\"")), "{tag}");
             assert_eq!(form(&refused, label).get(field), typed, "what was typed is kept");
         }

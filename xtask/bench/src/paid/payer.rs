@@ -42,8 +42,8 @@ impl Challenge {
     pub(crate) fn of(address: SocketAddr, request: &Request) -> Result<Self, Failure> {
         let mut client = Client::connect(address)?;
         let status = client.ask(request)?;
-        let asked = client.header("payment-required").ok_or_else(|| format!("an answer {status} without a challenge"))?;
-        Ok(Self(serde_json::from_slice(&STANDARD.decode(asked)?)?))
+        let query = client.header("payment-required").ok_or_else(|| format!("an answer {status} without a challenge"))?;
+        Ok(Self(serde_json::from_slice(&STANDARD.decode(query)?)?))
     }
 }
 

@@ -24,13 +24,13 @@ const ADDRESSES: u8 = 40;
 const PACE: Duration = Duration::from_millis(50);
 
 /// The results of the attacks.
-pub(super) struct Attack {
+pub(super) struct AttackCounts {
     count: AtomicU64,
     /// Number of answers by status. 0 means no answer.
     met: Mutex<BTreeMap<u16, u64>>,
 }
 
-impl Attack {
+impl AttackCounts {
     /// Publishes a tool of each kind.
     pub(super) fn publish(host: &Host) -> Result<Self, Failure> {
         hostile::publish_all(host)?;
@@ -59,11 +59,11 @@ impl Attack {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
-                let began = Instant::now();
+                let started = Instant::now();
                 let status = hostile::attack(address, host, kind, calm);
                 self.count.fetch_add(1, Ordering::Relaxed);
                 *self.met.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
-                thread::sleep(PACE.saturating_sub(began.elapsed()));
+                thread::sleep(PACE.saturating_sub(started.elapsed()));
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::{
 /// The host's default limit for one address, in requests per second.
 pub(super) const PACE: f64 = 100.0;
 /// Maximum time that an attacker waits for an answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The tools that the victims call: a built-in one, and a handler.
 pub(super) const VICTIM: &str = "receipt-echo-free";

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use super::attack::{Attack, JS_VICTIM, Met, PACE, PATIENCE, VICTIM, publish_with};
+use super::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
 use crate::{
     Failure,
     client::{Client, Request},
@@ -71,19 +71,19 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
 
 /// Sends `pace` requests per second, each from another loopback address. Returns the statuses of the answers.
 pub(super) fn moves(address: SocketAddr, request: &Request, pace: f64, ending: &AtomicBool) -> Met {
-    let (began, mut met) = (Instant::now(), Met::new());
+    let (started, mut met) = (Instant::now(), Met::new());
     for turn in 0_u32.. {
         let due = Duration::from_secs_f64(f64::from(turn) / pace);
-        while began.elapsed() < due && !ending.load(Ordering::Relaxed) {
-            thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(20)));
+        while started.elapsed() < due && !ending.load(Ordering::Relaxed) {
+            thread::sleep(due.saturating_sub(started.elapsed()).min(Duration::from_millis(20)));
         }
         if ending.load(Ordering::Relaxed) {
             break;
         }
         let [_, high, middle, low] = (turn % (1 << 20) + (1 << 16)).to_be_bytes();
         let own = Ipv4Addr::new(127, high, middle, low.max(1));
-        let asked = Client::connect_from(own, address, PATIENCE).and_then(|mut client| client.ask(request));
-        *met.entry(asked.unwrap_or(0)).or_default() += 1;
+        let query = Client::connect_from(own, address, TIMEOUT).and_then(|mut client| client.ask(request));
+        *met.entry(query.unwrap_or(0)).or_default() += 1;
     }
     met
 }

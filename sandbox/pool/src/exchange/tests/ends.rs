@@ -8,10 +8,12 @@ use tokio::time::Instant;
 use tollhouse_protocol::{Problem, Side, Thrown};
 
 use super::*;
-use crate::{PoolConfig, PoolError, alarm::Round, core::Core, lease::Lease, process::Process, watchdog::Look};
+use crate::{
+    PoolConfig, PoolError, core::Core, process::Process, watchdog::WatchdogFinding, watchdog_alarm::WatchdogTick, worker_lease::WorkerLease,
+};
 
 /// How a worker ends a call.
-enum By {
+enum WorkerEnd {
     /// It sends this outcome.
     Worker(Outcome),
     /// It sends this outcome and more bytes after it.
@@ -54,27 +56,27 @@ fn unfit(side: Side) -> Outcome {
 
 /// Looks until the meter has a verdict, as the watchdog does.
 fn look_until_over(link: &Link) {
-    let patience = Instant::now() + Duration::from_secs(20);
-    while !matches!(link.meter.look(std::process::id(), Round::Tick, Duration::ZERO), Look::Over(_)) {
-        assert!(Instant::now() < patience, "a test that computes uses up its processor time");
+    let timeout = Instant::now() + Duration::from_secs(20);
+    while !matches!(link.meter.look(std::process::id(), WatchdogTick::Tick, Duration::ZERO), WatchdogFinding::Over(_)) {
+        assert!(Instant::now() < timeout, "a test that computes uses up its processor time");
     }
 }
 
-async fn end(by: By) -> Ended {
+async fn end(by: WorkerEnd) -> ExchangeEnd {
     let host = Host::default();
     let done = |outcome| ToHost::Done { outcome, spent: Spent::default() };
     match by {
-        By::Worker(outcome) => run(&host, |mut peer| async move { peer.say(&[done(outcome)]).await }).await,
-        By::Talking(outcome) => run(&host, |mut peer| async move { peer.say(&[done(outcome), ToHost::Waiting]).await }).await,
-        By::Late(outcome) => {
+        WorkerEnd::Worker(outcome) => run(&host, |mut peer| async move { peer.send(&[done(outcome)]).await }).await,
+        WorkerEnd::Talking(outcome) => run(&host, |mut peer| async move { peer.send(&[done(outcome), ToHost::Waiting]).await }).await,
+        WorkerEnd::Late(outcome) => {
             let limits = Limits { wall_ms: 0, ..Limits::default() };
-            run_within(&limits, &host, |mut peer, _| async move { peer.say(&[done(outcome)]).await }).await
+            run_within(&limits, &host, |mut peer, _| async move { peer.send(&[done(outcome)]).await }).await
         }
-        By::Bytes(bytes) => run(&host, |mut peer| async move { peer.0.write_all(bytes).await.unwrap() }).await,
-        By::Watchdog(limits) => {
+        WorkerEnd::Bytes(bytes) => run(&host, |mut peer| async move { peer.0.write_all(bytes).await.unwrap() }).await,
+        WorkerEnd::Watchdog(limits) => {
             run_within(&limits, &host, |mut peer, link| async move {
                 look_until_over(&link);
-                peer.say(&[done(returned(1))]).await;
+                peer.send(&[done(returned(1))]).await;
             })
             .await
         }
@@ -82,7 +84,7 @@ async fn end(by: By) -> Ended {
 }
 
 /// Returns how the pool counts this end.
-async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
+async fn weigh(ended: &ExchangeEnd) -> (Counted, Endpoint, Worker) {
     let core = Core::new(PoolConfig { breaker_kills: 1, ..PoolConfig::new("/bin/false") }).unwrap();
     core.note_end(("x", None), ended);
     let [calls, stops, crashes] =
@@ -93,7 +95,7 @@ async fn weigh(ended: &Ended) -> (Counted, Endpoint, Worker) {
         (1, 0, 1) => Counted::Crash,
         counts => panic!("counted {counts:?}"),
     };
-    let endpoint = match core.scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await {
+    let endpoint = match core.scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await {
         Ok(_) => Endpoint::Untouched,
         Err(PoolError::Held { .. }) => Endpoint::Held,
         Err(error) => panic!("{error}"),
@@ -111,43 +113,43 @@ async fn each_end_has_its_row() {
     let ample = Limits { wall_ms: 600_000, cpu_ms: 600_000, rss_bytes: 1 << 40, ..Limits::default() };
     let thrown = || Outcome::Threw(Thrown { message: "m".into(), stack: String::new() });
     let large = Limits::default().output_bytes;
-    let said = |reason: StopReason| By::Worker(Outcome::Stopped(reason));
+    let describe = |reason: StopReason| WorkerEnd::Worker(Outcome::Stopped(reason));
     let stopped = Outcome::Stopped;
     let unlisted = |side| Outcome::Unfit(side, vec![Problem { pointer: String::new(), message: "does not fit the schema".into() }]);
     #[rustfmt::skip]
     let rows = [
         // Calls that ended normally. Only a returned result is charged for.
-        (By::Worker(returned(1)), returned(1), Call, Untouched, Kept),
-        (By::Worker(thrown()), thrown(), Call, Untouched, Kept),
-        (By::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
-        (By::Worker(unfit(Side::Output)), unfit(Side::Output), Call, Untouched, Kept),
-        (By::Talking(returned(1)), returned(1), Call, Untouched, Ended),
-        (By::Late(returned(1)), returned(1), Call, Untouched, Ended),
-        (By::Late(thrown()), thrown(), Call, Untouched, Ended),
+        (WorkerEnd::Worker(returned(1)), returned(1), Call, Untouched, Kept),
+        (WorkerEnd::Worker(thrown()), thrown(), Call, Untouched, Kept),
+        (WorkerEnd::Worker(unfit(Side::Input)), unfit(Side::Input), Call, Untouched, Kept),
+        (WorkerEnd::Worker(unfit(Side::Output)), unfit(Side::Output), Call, Untouched, Kept),
+        (WorkerEnd::Talking(returned(1)), returned(1), Call, Untouched, Ended),
+        (WorkerEnd::Late(returned(1)), returned(1), Call, Untouched, Ended),
+        (WorkerEnd::Late(thrown()), thrown(), Call, Untouched, Ended),
         // Calls that the worker stopped.
-        (said(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
-        (said(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
-        (said(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
-        (said(SchemaTime { side: Side::Input, limit_ms: 1 }), stopped(SchemaTime { side: Side::Input, limit_ms: 1 }), Stop, Untouched, Ended),
-        (said(SchemaTime { side: Side::Output, limit_ms: 1 }), stopped(SchemaTime { side: Side::Output, limit_ms: 1 }), Stop, Held, Ended),
-        (said(SchemaMemory { side: Side::Input, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Input, limit_bytes: 1 }), Stop, Untouched, Ended),
-        (said(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
-        (said(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
-        (said(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
-        (said(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Held, Ended),
-        (said(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
-        (said(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
-        (said(Deadlock), stopped(Deadlock), Stop, Held, Ended),
+        (describe(CpuTime { limit_ms: 1 }), stopped(CpuTime { limit_ms: 1 }), Stop, Held, Ended),
+        (describe(WallTime { limit_ms: 1 }), stopped(WallTime { limit_ms: 1 }), Stop, Held, Ended),
+        (describe(Memory { limit_bytes: 1 }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
+        (describe(SchemaTime { side: Side::Input, limit_ms: 1 }), stopped(SchemaTime { side: Side::Input, limit_ms: 1 }), Stop, Untouched, Ended),
+        (describe(SchemaTime { side: Side::Output, limit_ms: 1 }), stopped(SchemaTime { side: Side::Output, limit_ms: 1 }), Stop, Held, Ended),
+        (describe(SchemaMemory { side: Side::Input, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Input, limit_bytes: 1 }), Stop, Untouched, Ended),
+        (describe(SchemaMemory { side: Side::Output, limit_bytes: 1 }), stopped(SchemaMemory { side: Side::Output, limit_bytes: 1 }), Stop, Held, Ended),
+        (describe(Unlisted { side: Side::Input }), unlisted(Side::Input), Call, Untouched, Ended),
+        (describe(Unlisted { side: Side::Output }), unlisted(Side::Output), Call, Untouched, Ended),
+        (describe(OutputSize { limit_bytes: 1 }), stopped(OutputSize { limit_bytes: 1 }), Stop, Held, Ended),
+        (describe(OutputDepth { limit: 1 }), stopped(OutputDepth { limit: 1 }), Stop, Held, Ended),
+        (describe(Ops { what: "ops".into(), limit: 1 }), stopped(Ops { what: "ops".into(), limit: 1 }), Stop, Held, Ended),
+        (describe(Deadlock), stopped(Deadlock), Stop, Held, Ended),
         // Calls that the host stopped.
-        (By::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Held, Ended),
-        (By::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
-        (By::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
-        (By::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
+        (WorkerEnd::Worker(returned(large as usize + 1)), stopped(OutputSize { limit_bytes: large }), Stop, Held, Ended),
+        (WorkerEnd::Watchdog(Limits { wall_ms: 0, ..ample }), stopped(WallTime { limit_ms: 0 }), Stop, Held, Ended),
+        (WorkerEnd::Watchdog(Limits { cpu_ms: 0, ..ample }), stopped(CpuTime { limit_ms: 0 }), Stop, Held, Ended),
+        (WorkerEnd::Watchdog(Limits { rss_bytes: 1, ..ample }), stopped(Memory { limit_bytes: 1 }), Stop, Held, Ended),
         // Calls whose worker is gone or broke the protocol.
-        (said(Crashed), stopped(Crashed), Crash, Held, Ended),
-        (By::Bytes(b""), stopped(Crashed), Crash, Held, Ended),
-        (By::Bytes(b"\x10\0\0\0half"), stopped(Crashed), Crash, Held, Ended),
-        (By::Bytes(b"\x04\0\0\0\xff\xff\xff\xff"), stopped(Crashed), Crash, Held, Ended),
+        (describe(Crashed), stopped(Crashed), Crash, Held, Ended),
+        (WorkerEnd::Bytes(b""), stopped(Crashed), Crash, Held, Ended),
+        (WorkerEnd::Bytes(b"\x10\0\0\0half"), stopped(Crashed), Crash, Held, Ended),
+        (WorkerEnd::Bytes(b"\x04\0\0\0\xff\xff\xff\xff"), stopped(Crashed), Crash, Held, Ended),
     ];
     for (number, (by, outcome, counted, endpoint, worker)) in rows.into_iter().enumerate() {
         let ended = end(by).await;
@@ -157,13 +159,13 @@ async fn each_end_has_its_row() {
 }
 
 #[tokio::test]
-async fn worker_that_ends_without_a_word_tells_why_by_its_status() {
+async fn worker_that_ends_without_a_word_shows_why_by_its_status() {
     let (core, host, limits) = (Core::new(PoolConfig::new("/bin/false")).unwrap(), Host::default(), Limits::default());
-    let (process, theirs) = Process::stand_in_that("exit 71");
-    process.until_gone().await;
+    let (process, theirs) = Process::standin_that("exit 71");
+    process.wait_for_exit().await;
     drop(theirs);
-    let mut permit = core.scheduler.acquire(Ask { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
-    let mut lease = Lease::new(&core, process, Buffers::default());
+    let mut permit = core.scheduler.acquire(AdmissionRequest { owner: "a", endpoint: "x", caller: None, concurrency: 1 }).await.unwrap();
+    let mut lease = WorkerLease::new(&core, process, Buffers::default());
     let ended = lease.drive(asked(&limits, &core.flow), begin(), &host, &mut permit).await;
     assert_eq!(ended.outcome, Outcome::Stopped(StopReason::CpuTime { limit_ms: limits.cpu_ms }));
     assert!(ended.clean.is_none());

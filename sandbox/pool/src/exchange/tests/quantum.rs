@@ -5,37 +5,37 @@ use tokio::time::Instant;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn call_computes_for_a_quantum_before_it_goes_on_without_its_slot() {
+async fn call_computes_for_a_quantum_before_it_continues_without_its_slot() {
     let scheduler = scheduler();
     let ended = run_on(&scheduler, &Limits::default(), &Host::default(), async |mut peer, _| {
         tokio::time::sleep(Duration::from_millis(98)).await;
         assert_eq!(scheduler.occupancy().running, 1);
         tokio::time::sleep(Duration::from_millis(4)).await;
         assert_eq!(scheduler.occupancy().running, 0);
-        peer.say(&[done(b"1")]).await;
+        peer.send(&[done(b"1")]).await;
     })
     .await;
     assert!(ended.clean.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_makes_way_for_another_owner_s_before_its_quantum_is_over_and_for_its_own_owner_s_not() {
+async fn a_call_yields_early_to_another_owner_but_not_to_its_own() {
     for (owner, waits_ms) in [("a", 100), ("b", 40)] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (link, scheduler, host) = (link(ours), scheduler(), Host::default());
-        let ask = |owner, endpoint| Ask { owner, endpoint, caller: None, concurrency: 1 };
+        let ask = |owner, endpoint| AdmissionRequest { owner, endpoint, caller: None, concurrency: 1 };
         let mut permit = scheduler.acquire(ask("a", "x")).await.unwrap();
-        let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), Flow::new(0));
+        let (mut buffers, limits, flow) = (Buffers::default(), Limits::default(), FlowControl::new(0));
         let call = drive(&link, &mut buffers, asked(&limits, &flow), begin(), &host, &mut permit);
         let others = async {
             let mut peer = Peer(theirs);
-            peer.hear().await;
-            let began = Instant::now();
+            peer.receive().await;
+            let started = Instant::now();
             tokio::time::sleep(Duration::from_millis(35)).await;
             let next = scheduler.acquire(ask(owner, "y")).await.unwrap();
-            assert!(began.elapsed().as_millis().abs_diff(waits_ms) <= 2, "{owner} waited until {:?}", began.elapsed());
+            assert!(started.elapsed().as_millis().abs_diff(waits_ms) <= 2, "{owner} waited until {:?}", started.elapsed());
             drop(next);
-            peer.say(&[done(b"1")]).await;
+            peer.send(&[done(b"1")]).await;
         };
         let (ended, ()) = tokio::join!(call, others);
         assert!(ended.clean.is_some());

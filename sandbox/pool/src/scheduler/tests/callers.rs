@@ -14,7 +14,7 @@ async fn one_caller_leaves_slots_to_others() {
     drop(three);
     let (more, late) = ((&mut more).now_or_never().unwrap().unwrap(), (&mut late).now_or_never().unwrap().unwrap());
     drop((more, late, other));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn one_caller_leaves_processes_to_others_whatever_its_calls_wait_for() {
     scheduler.acquire(of(2)).now_or_never().unwrap().unwrap();
     drop(waiting);
     scheduler.acquire(of(1)).now_or_never().unwrap().unwrap();
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,7 +40,7 @@ async fn one_caller_leaves_places_in_line_to_others() {
     drop(waiting);
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "those who gave up hold no place");
     drop(running);
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn who_went_ahead_leaves_its_place_in_line() {
     assert!(goes_ahead((&mut first).now_or_never()));
     assert!(scheduler.acquire(of(1)).now_or_never().is_none(), "it waits");
     drop((first, running));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     let mut other = Box::pin(scheduler.acquire(of(2)));
     assert!((&mut other).now_or_never().is_none());
     assert!(long[0].enter_background() && long[0].computes() && !long[0].is_running());
-    assert!(long[0].enter_background() && !long[0].make_way(), "it is there");
+    assert!(long[0].enter_background() && !long[0].yield_slot(), "it is there");
     assert!(!long[1].enter_background(), "as many as may be are in the background");
     let other = (&mut other).now_or_never().expect("a slot came free").unwrap();
     drop(other);
@@ -82,7 +82,7 @@ async fn call_that_computes_for_long_gives_its_slot_to_others_and_not_to_its_cal
     assert!(long[0].regain_slot() && long[0].is_running() && long[1].regain_slot());
     assert_eq!(scheduler.occupancy().running, 2);
     drop(long);
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +93,7 @@ async fn who_takes_a_worker_over_is_counted_and_who_left_it_is_not() {
     assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 1].into()), 0);
     assert_eq!(scheduler.0.lock().computing_of([127, 0, 0, 2].into()), 1);
     drop(taken);
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,5 +106,5 @@ async fn who_leaves_a_worker_to_another_caller_lets_its_own_next_call_run() {
     let taken = scheduler.take_over(of(2));
     let next = (&mut next).now_or_never().expect("none of this caller computes").unwrap();
     drop((taken, next));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }

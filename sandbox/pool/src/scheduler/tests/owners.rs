@@ -6,7 +6,9 @@ use super::*;
 async fn asleep<'a>(scheduler: &'a Scheduler, owner: &'a str, calls: usize) -> Vec<Permit<'a>> {
     let mut asleep = vec![];
     for _ in 0..calls {
-        let Some(Ok(mut permit)) = scheduler.acquire(Ask { concurrency: 1_000, ..ask(owner, owner) }).now_or_never() else { break };
+        let Some(Ok(mut permit)) = scheduler.acquire(AdmissionRequest { concurrency: 1_000, ..ask(owner, owner) }).now_or_never() else {
+            break;
+        };
         permit.park();
         asleep.push(permit);
     }
@@ -39,12 +41,12 @@ async fn sleeping_calls_of_one_owner_cost_another_none_of_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn processes_of_owners_that_want_them_all_come_to_the_same() {
-    let scheduler = Scheduler::new(Rules { processes: 30, patience: Duration::from_secs(1_000), ..rules(8) });
+    let scheduler = Scheduler::new(Rules { processes: 30, timeout: Duration::from_secs(1_000), ..rules(8) });
     let sleeper = |owner: &'static str| {
         let scheduler = &scheduler;
         async move {
             loop {
-                let mut permit = scheduler.acquire(Ask { concurrency: 1_000, ..ask(owner, owner) }).await.unwrap();
+                let mut permit = scheduler.acquire(AdmissionRequest { concurrency: 1_000, ..ask(owner, owner) }).await.unwrap();
                 permit.park();
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -74,7 +76,7 @@ async fn processes_of_owners_that_want_them_all_come_to_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owners_take_slots_in_turn_whoever_came_first() {
+async fn owners_take_slots_in_turn_anyone_who_came_first() {
     let scheduler = scheduler(1);
     let running = scheduler.acquire(ask("a", "x")).await.unwrap();
     let order = std::cell::RefCell::new(vec![]);
@@ -92,7 +94,7 @@ async fn owners_take_slots_in_turn_whoever_came_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn owner_that_computes_goes_behind_one_that_does_not_although_that_had_the_last_turn() {
+async fn an_owner_that_computes_queues_behind_one_that_does_not() {
     let scheduler = scheduler(2);
     let _computes = scheduler.acquire(ask("a", "x")).await.unwrap();
     let had_its_turn = scheduler.acquire(ask("b", "y")).await.unwrap();
@@ -135,7 +137,7 @@ async fn owner_that_holds_the_queue_gives_its_last_place_to_one_that_has_fewer()
     drop(running);
     assert!(matches!((&mut others[0]).now_or_never(), Some(Ok(_))));
     drop((flood, others));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +177,7 @@ async fn long_calls_of_one_owner_make_room_for_another_however_many_they_are() {
     drop(long.pop());
     assert!((&mut of_a).now_or_never().is_some());
     drop((of_a, long));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }
 
 /// Random histories of many owners: nothing is lost or granted twice, and every call that may run
@@ -188,7 +190,7 @@ async fn owners_count_right_whatever_becomes_of_their_calls() {
         async move {
             let owner = ["a", "a", "a", "b", "c"][number as usize % 5];
             let step = Duration::from_millis(number * 7919 % 23);
-            let ask = Ask { concurrency: 6, caller: Some([127, 0, 0, (number % 11) as u8].into()), ..ask(owner, owner) };
+            let ask = AdmissionRequest { concurrency: 6, caller: Some([127, 0, 0, (number % 11) as u8].into()), ..ask(owner, owner) };
             let visit = async {
                 tokio::time::sleep(step * (number % 40) as u32).await;
                 let Ok(mut permit) = scheduler.acquire(ask).await else { return };
@@ -209,12 +211,12 @@ async fn owners_count_right_whatever_becomes_of_their_calls() {
                 }
             };
             // Every seventh call is abandoned midway.
-            let patience = if number.is_multiple_of(7) { step * 9 } else { Duration::from_secs(60) };
-            let _ = timeout(patience, visit).await;
-            assert!(scheduler.0.lock().leaves_nobody_waiting(&scheduler.0.rules), "somebody waits who may run");
+            let limit = if number.is_multiple_of(7) { step * 9 } else { Duration::from_secs(60) };
+            let _ = timeout(limit, visit).await;
+            assert!(scheduler.0.lock().is_work_conserving(&scheduler.0.rules), "somebody waits who may run");
         }
     };
     join_all((0..1_000).map(visit)).await;
     assert_eq!(scheduler.occupancy(), Occupancy { admitted: 0, running: 0, queued: 0 });
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }

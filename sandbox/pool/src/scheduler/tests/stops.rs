@@ -16,11 +16,11 @@ async fn heavy_inputs_of_one_caller_do_not_close_a_tool_for_another() {
     }
     let Err(PoolError::Slowed { retry_after }) = scheduler.acquire(of(1)).await else { panic!("it is not slowed") };
     scheduler.acquire(of(2)).await.unwrap();
-    scheduler.acquire(Ask { endpoint: "y", ..of(1) }).await.unwrap();
+    scheduler.acquire(AdmissionRequest { endpoint: "y", ..of(1) }).await.unwrap();
     tokio::time::advance(retry_after).await;
     scheduler.acquire(of(1)).await.unwrap();
-    scheduler.forget_absent();
-    assert!(scheduler.0.lock().remembers_nobody());
+    scheduler.prune_idle();
+    assert!(scheduler.0.lock().is_empty_of_owners());
 }
 
 #[tokio::test(start_paused = true)]
@@ -33,8 +33,8 @@ async fn callers_that_agree_close_a_tool_for_themselves_alone() {
     drop(other);
     scheduler.acquire(of(1)).await.expect("it works for somebody");
     tokio::time::advance(Duration::from_secs(60)).await;
-    scheduler.forget_absent();
-    assert!(scheduler.0.lock().remembers_nobody());
+    scheduler.prune_idle();
+    assert!(scheduler.0.lock().is_empty_of_owners());
 }
 
 #[tokio::test(start_paused = true)]
@@ -44,7 +44,7 @@ async fn callers_that_were_stopped_are_forgotten_although_their_endpoint_is_neve
     (1..=9).for_each(|n| _ = scheduler.note_stop("x", at(n), Cause::Run));
     assert_eq!(scheduler.0.lock().stopped_callers_of("x"), 9);
     tokio::time::advance(Duration::from_secs(60)).await;
-    scheduler.forget_absent();
+    scheduler.prune_idle();
     assert_eq!(scheduler.0.lock().stopped_callers_of("x"), 0);
 }
 
@@ -75,5 +75,5 @@ async fn caller_that_is_slowed_while_it_waits_is_sent_away_at_its_turn() {
     (0..5).for_each(|_| _ = scheduler.note_stop("x", at(1), Cause::Run));
     drop(running);
     assert!(matches!((&mut waiting).now_or_never(), Some(Err(PoolError::Slowed { .. }))));
-    assert!(scheduler.0.lock().counts_nobody());
+    assert!(scheduler.0.lock().counts_no_owner());
 }

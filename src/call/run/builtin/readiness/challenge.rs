@@ -64,13 +64,13 @@ const ONE_DOLLAR: u128 = 1_000_000;
 pub(super) struct Challenge {
     /// The x402 versions of its challenges.
     pub(super) versions: Vec<u8>,
-    pub(super) terms: Vec<Terms>,
+    pub(super) terms: Vec<AcceptedTerms>,
 }
 
 impl Challenge {
     /// Describes it for a report.
     pub(super) fn shown(&self) -> Value {
-        json!({ "versions": self.versions, "accepts": self.terms.iter().take(SHOWN).map(Terms::shown).collect::<Vec<_>>() })
+        json!({ "versions": self.versions, "accepts": self.terms.iter().take(SHOWN).map(AcceptedTerms::shown).collect::<Vec<_>>() })
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) fn read(fetched: &Fetched, notes: &mut Notes) -> Challenge {
     // Clients do not look there, but it is useful for a report.
     let v2 = v2.or_else(|| body.clone().filter(|body| body["x402Version"] == 2));
     // A seller with only version 2, for example for the scheme `upto`, may offer version 1 clients no way to pay.
-    let v1 = v1.filter(|body| v2.is_none() || body["accepts"].as_array().is_none_or(|ways| !ways.is_empty()));
+    let v1 = v1.filter(|body| v2.is_none() || body["accepts"].as_array().is_none_or(|options| !options.is_empty()));
     let mut terms = Vec::new();
     if let Some(challenge) = &v2 {
         version_2(challenge, fetched, &mut terms, notes);
@@ -134,7 +134,7 @@ fn missing(body: Option<&Value>, notes: &mut Notes) {
     }
 }
 
-fn version_2(challenge: &Value, fetched: &Fetched, terms: &mut Vec<Terms>, notes: &mut Notes) {
+fn version_2(challenge: &Value, fetched: &Fetched, terms: &mut Vec<AcceptedTerms>, notes: &mut Notes) {
     if challenge["x402Version"] != 2 {
         notes.error("version", "PAYMENT-REQUIRED: `x402Version` is not 2");
     }
@@ -177,7 +177,7 @@ fn resource_texts(resource: &Value, notes: &mut Notes) {
     }
 }
 
-fn version_1(challenge: &Value, terms: &mut Vec<Terms>, notes: &mut Notes) {
+fn version_1(challenge: &Value, terms: &mut Vec<AcceptedTerms>, notes: &mut Notes) {
     let entries = accepts(challenge, "body", notes);
     for (index, value) in entries.iter().enumerate() {
         let mut entry = Entry { at: format!("body /accepts/{index}"), value, notes };
@@ -208,18 +208,18 @@ fn version_1(challenge: &Value, terms: &mut Vec<Terms>, notes: &mut Notes) {
     notes.ok("v1", format!("version 1 challenge with {} ways to pay", entries.len()));
 }
 
-fn accepts<'a>(challenge: &'a Value, place: &str, notes: &mut Notes) -> &'a [Value] {
+fn accepts<'a>(challenge: &'a Value, position: &str, notes: &mut Notes) -> &'a [Value] {
     match challenge["accepts"].as_array() {
         Some(entries) if !entries.is_empty() => entries,
         Some(_) | None => {
-            notes.error("accepts", format!("{place}: `accepts` is not a list with at least one way to pay"));
+            notes.error("accepts", format!("{position}: `accepts` is not a list with at least one way to pay"));
             &[]
         }
     }
 }
 
 /// A way to pay, as far as it could be parsed.
-pub(super) struct Terms {
+pub(super) struct AcceptedTerms {
     pub(super) version: u8,
     pub(super) scheme: Option<String>,
     /// The CAIP-2 id, for both versions.
@@ -233,7 +233,7 @@ pub(super) struct Terms {
     pub(super) domain: [Option<String>; 2],
 }
 
-impl Terms {
+impl AcceptedTerms {
     fn shown(&self) -> Value {
         let amount = self.amount.map(|amount| amount.to_string());
         json!({
@@ -277,7 +277,7 @@ impl Entry<'_> {
     }
 
     /// Parses the fields that both versions have.
-    fn common(&mut self, version: u8, network: Option<String>, amount: Option<u128>) -> Terms {
+    fn common(&mut self, version: u8, network: Option<String>, amount: Option<u128>) -> AcceptedTerms {
         let (scheme, asset, pay_to) = (self.text("scheme"), self.text("asset"), self.text("payTo"));
         let seconds =
             self.value["maxTimeoutSeconds"].as_number().filter(|seconds| seconds.as_f64().is_some_and(|seconds| seconds > 0.0)).cloned();
@@ -289,7 +289,7 @@ impl Entry<'_> {
             self.evm(chain, scheme.as_deref(), asset.as_deref(), pay_to.as_deref(), amount);
         }
         let domain = ["name", "version"].map(|name| self.value["extra"][name].as_str().map(short));
-        Terms { version, scheme, network, amount, asset, pay_to, seconds, domain }
+        AcceptedTerms { version, scheme, network, amount, asset, pay_to, seconds, domain }
     }
 
     fn evm(&mut self, chain: u64, scheme: Option<&str>, asset: Option<&str>, pay_to: Option<&str>, amount: Option<u128>) {
@@ -330,9 +330,9 @@ impl Entry<'_> {
 }
 
 /// Checks that both versions have the same terms for the same network and token.
-fn compare(terms: &[Terms], notes: &mut Notes) {
+fn compare(terms: &[AcceptedTerms], notes: &mut Notes) {
     for old in terms.iter().filter(|terms| terms.version == 1) {
-        let same_place = |new: &&Terms| {
+        let same_place = |new: &&AcceptedTerms| {
             new.version == 2 && new.scheme == old.scheme && new.network == old.network && lower(&new.asset) == lower(&old.asset)
         };
         let Some(new) = terms.iter().find(same_place) else { continue };

@@ -10,7 +10,7 @@
 use std::{fmt, net::IpAddr};
 
 use reqwest::header::HeaderValue;
-use tollhouse_base::behalf;
+use tollhouse_base::forwarded_for;
 use tollhouse_capability::{
     Guard, GuardSettings,
     guard::{Fetch, FetchError, Fetched, GuardError, Hops},
@@ -80,9 +80,11 @@ impl ReadinessClient {
     /// The client cannot be set up.
     pub fn new(guard: Guard, base_url: &str) -> Result<Self, GuardError> {
         let base = Url::parse(base_url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
-        let place = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
-        let own = match base.zip(place) {
-            Some((base, place)) => Some(Own { base, guard: Guard::new(GuardSettings { allow: vec![place], ..GuardSettings::default() })? }),
+        let position = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
+        let own = match base.zip(position) {
+            Some((base, position)) => {
+                Some(Own { base, guard: Guard::new(GuardSettings { allow: vec![position], ..GuardSettings::default() })? })
+            }
             None => None,
         };
         Ok(Self { guard, own, asker: None })
@@ -100,9 +102,9 @@ impl ReadinessClient {
 
     /// Checks a URL like [`Guard::check`], for any host.
     pub(super) fn check(&self, url: &str) -> Result<Url, FetchError> {
-        let checked = self.own_way(url).unwrap_or(&self.guard).check(url, None)?;
+        let checked = self.route_to_self(url).unwrap_or(&self.guard).check(url, None)?;
         let refusal = self.own.as_ref().and_then(|own| own.refusal(&checked));
-        refusal.map_or(Ok(checked), |why| Err(FetchError::Forbidden(why.to_owned())))
+        refusal.map_or(Ok(checked), |reason| Err(FetchError::Forbidden(reason.to_owned())))
     }
 
     /// Fetches a URL like [`Guard::fetch`].
@@ -111,17 +113,17 @@ impl ReadinessClient {
         if let Some(asker) = &self.asker {
             request.owner = &asker.share;
         }
-        let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
+        let Some(own) = self.route_to_self(request.url) else { return self.guard.fetch(request).await };
         if let Some(Asker { address: asker, .. }) = self.asker {
             // The header is not sent along redirects to other hosts.
-            let said = HeaderValue::try_from(behalf::said_for(asker)).expect("an address and letters");
-            request.headers.insert(behalf::HEADER, said);
+            let message = HeaderValue::try_from(forwarded_for::forwarded_value(asker)).expect("an address and letters");
+            request.headers.insert(forwarded_for::HEADER, message);
         }
         own.fetch(request).await
     }
 
     /// Returns the guard for this host if `url` is a public path of it.
-    fn own_way(&self, url: &str) -> Option<&Guard> {
+    fn route_to_self(&self, url: &str) -> Option<&Guard> {
         let leads = |own: &&Own| {
             let url = Url::parse(url).ok().filter(|url| own.base.origin() == url.origin());
             url.is_some_and(|url| own.path(&url).is_some_and(is_public))
@@ -198,8 +200,8 @@ mod tests {
             for (urls, is_open) in [(open, true), (closed, false)] {
                 for url in urls {
                     let checked = client.check(url);
-                    let told = matches!(&checked, Err(FetchError::Forbidden(why)) if why.contains("not everyone may read"));
-                    assert!(checked.is_ok() == is_open && told != is_open, "{url}: {checked:?}");
+                    let reported = matches!(&checked, Err(FetchError::Forbidden(reason)) if reason.contains("not everyone may read"));
+                    assert!(checked.is_ok() == is_open && reported != is_open, "{url}: {checked:?}");
                     let hop = Url::parse(&url.replace("com./", "com/")).unwrap();
                     assert_eq!(own.refusal(&hop).is_none(), is_open, "{url}");
                 }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
-use tollhouse_base::aside::aside;
+use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
@@ -59,16 +59,16 @@ pub(super) fn expected(url: &Url) -> Vec<DiscoveryUrl> {
 
 /// Probes the discovery URLs of `url`'s origin, each within `wall`.
 pub(super) async fn probe(client: &ReadinessClient, url: &Url, wall: Duration) -> Vec<DiscoveryUrl> {
-    let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut place, expected))| async move {
+    let probes = expected(url).into_iter().zip(EXPECTED).enumerate().map(|(index, (mut position, expected))| async move {
         if index < PROBED {
-            let fetched = client.fetch(asking(Fetch::get(&place.url, wall, BODY_BYTES))).await;
-            place.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
-            place.found = Some(match fetched {
-                Ok(fetched) if fetched.status.is_success() => aside(fetched.body.len(), || (expected.fits)(&fetched)).await,
+            let fetched = client.fetch(asking(Fetch::get(&position.url, wall, BODY_BYTES))).await;
+            position.status = fetched.as_ref().ok().map(|fetched| fetched.status.as_u16());
+            position.found = Some(match fetched {
+                Ok(fetched) if fetched.status.is_success() => run_blocking(fetched.body.len(), || (expected.fits)(&fetched)).await,
                 Ok(_) | Err(_) => false,
             });
         }
-        place
+        position
     });
     join_all(probes).await
 }

@@ -30,10 +30,10 @@ pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> 
     if !fetched.is_json() {
         notes.warning("content_type", "the document is JSON, but its Content-Type does not say so");
     }
-    recognise(&document, &fetched.url, found, notes)
+    recognize(&document, &fetched.url, found, notes)
 }
 
-fn recognise(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
+fn recognize(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
     let has = |key: &str| document.contains_key(key);
     let schema = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
     if !has("paths") && document.get("resources").is_some_and(Value::is_array) {
@@ -118,24 +118,24 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
         for (method, operation) in METHODS.iter().filter_map(|method| Some((method, item.get(method)?))) {
             operations += 1;
             let asks = operation["responses"].get("402").is_some();
-            let place = || format!("{} {}", method.to_uppercase(), short(path));
+            let position = || format!("{} {}", method.to_uppercase(), short(path));
             match operation.get("x-payment-info") {
                 Some(terms) => {
                     paid += 1;
-                    payment_info(&place(), terms, asks, operation, notes);
+                    payment_info(&position(), terms, asks, operation, notes);
                 }
                 // Programs that list resources cannot fill in path parameters.
-                None if asks && !path.contains('{') => unpriced.push(place()),
+                None if asks && !path.contains('{') => unpriced.push(position()),
                 None => {}
             }
         }
     }
-    for place in unpriced {
-        let said = format!("{place}: has a 402 answer but no `x-payment-info`");
+    for position in unpriced {
+        let expected = format!("{position}: has a 402 answer but no `x-payment-info`");
         if paid == 0 {
-            notes.warning("openapi_price", said);
+            notes.warning("openapi_price", expected);
         } else {
-            notes.info("openapi_price", format!("{said}: indexers list the operations that have one"));
+            notes.info("openapi_price", format!("{expected}: indexers list the operations that have one"));
         }
     }
     if paid == 0 {
@@ -144,7 +144,7 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
     found.insert("openapi".into(), json!({ "operations": operations, "paidOperations": paid }));
 }
 
-fn payment_info(place: &str, terms: &Value, asks: bool, operation: &Value, notes: &mut Notes) {
+fn payment_info(position: &str, terms: &Value, asks: bool, operation: &Value, notes: &mut Notes) {
     let price = &terms["price"];
     let whole = match price["mode"].as_str() {
         Some("fixed") => price["amount"].is_string() && price["currency"].is_string(),
@@ -154,18 +154,18 @@ fn payment_info(place: &str, terms: &Value, asks: bool, operation: &Value, notes
     if !whole {
         notes.error(
             "openapi_price",
-            format!("{place}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
+            format!("{position}: `x-payment-info.price` is neither fixed with currency and amount nor dynamic with min and max"),
         );
     }
     let x402 = terms["protocols"].as_array().is_some_and(|all| all.iter().any(|one| one.get("x402").is_some() || one == "x402"));
     if !x402 {
-        notes.error("openapi_price", format!("{place}: `x-payment-info.protocols` does not name x402"));
+        notes.error("openapi_price", format!("{position}: `x-payment-info.protocols` does not name x402"));
     }
     if !asks {
-        notes.warning("openapi_402", format!("{place}: is paid but documents no 402 answer"));
+        notes.warning("openapi_402", format!("{position}: is paid but documents no 402 answer"));
     }
     if operation.get("security").is_none() {
-        notes.info("openapi_security", format!("{place}: has no `security` of its own; an empty list says that payment is enough"));
+        notes.info("openapi_security", format!("{position}: has no `security` of its own; an empty list says that payment is enough"));
     }
 }
 

@@ -9,7 +9,7 @@ use reqwest::{
     header::{ACCEPT, HeaderName, HeaderValue},
 };
 use serde_json::{Map, Value, json};
-use tollhouse_base::aside::{Bulk, aside, length};
+use tollhouse_base::offload::{DropOffThread, length, run_blocking};
 use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
@@ -59,7 +59,7 @@ pub(super) async fn read(client: &ReadinessClient, url: &str, found: &mut Map<St
         client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     }
     match client.ask("tools/list", json!({})).await {
-        Some(listed) => aside(length(&listed), || tools(&listed, &mut about, notes)).await,
+        Some(listed) => run_blocking(length(&listed), || tools(&listed, &mut about, notes)).await,
         None => notes.warning("mcp_tools", "`tools/list` got no answer"),
     }
     found.insert("mcp".into(), about);
@@ -99,7 +99,7 @@ struct Client<'a> {
 
 impl Client<'_> {
     /// Sends a request, and returns the answer. The first answer with a session id opens the session.
-    async fn ask(&mut self, method: &str, params: Value) -> Option<Bulk> {
+    async fn ask(&mut self, method: &str, params: Value) -> Option<DropOffThread> {
         let answered = self.send(json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })).await?;
         if self.session.is_none() {
             self.session = answered.headers.get(SESSION).filter(|id| id.len() <= SESSION_BYTES).cloned();
@@ -146,11 +146,11 @@ fn seems_answer(data: &[u8]) -> bool {
 }
 
 /// Returns the answer in a response, which is JSON or an event stream.
-async fn message(answered: &Fetched) -> Option<Bulk> {
+async fn message(answered: &Fetched) -> Option<DropOffThread> {
     let body = &answered.body;
-    aside(body.len(), || {
+    run_blocking(body.len(), || {
         let events = || body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
-        answer(body).or_else(|| events().find_map(answer)).map(Bulk::new)
+        answer(body).or_else(|| events().find_map(answer)).map(DropOffThread::new)
     })
     .await
 }

@@ -9,14 +9,14 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
-use tollhouse_base::{aside::aside, clock::Timestamp, share::Turn};
+use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, offload::run_blocking};
 use tollhouse_capability::guard::{Fetch, FetchError, Fetched};
-use tollhouse_money::Due;
+use tollhouse_money::AmountDue;
 use tollhouse_tool::MicroUsd;
 
 use super::{
     ReadinessClient,
-    challenge::{self, Challenge, Terms, v1_name},
+    challenge::{self, AcceptedTerms, Challenge, v1_name},
     notes::{Note, Notes, Severity, short},
     request::{asking, post_json},
 };
@@ -28,7 +28,7 @@ const WALL: Duration = Duration::from_millis(4_500);
 const BODY_BYTES: usize = 256 << 10;
 
 /// Maximum number of ways to pay in the result.
-const MOST: usize = 20;
+const MAX: usize = 20;
 
 /// The method of a request to a seller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub struct SellerQuote {
     notes: Vec<Note>,
     /// The amounts due in known tokens.
     #[serde(skip)]
-    pub(crate) dues: Vec<Due>,
+    pub(crate) dues: Vec<AmountDue>,
 }
 
 /// A way to pay, for any x402 version.
@@ -134,7 +134,7 @@ pub async fn ask(
     client: &ReadinessClient,
     (url, method): (&str, Option<Method>),
     now: Timestamp,
-    turn: &Turn,
+    turn: &CpuTurn,
 ) -> Result<SellerQuote, SellerError> {
     let first = method.unwrap_or(Method::Get);
     let (method, answered) = match answer(client, url, first).await? {
@@ -145,19 +145,19 @@ pub async fn ask(
         return Err(SellerError::NotPaid { status: answered.status.as_u16() });
     }
     let mut notes = Notes::default();
-    let asked = turn.during(aside(answered.body.len(), || challenge::read(&answered, &mut notes))).await;
-    quoted(url, method, asked, notes, now)
+    let request = turn.during(run_blocking(answered.body.len(), || challenge::read(&answered, &mut notes))).await;
+    quoted(url, method, request, notes, now)
 }
 
 /// Sends a request to the URL, and returns the answer of the URL itself.
 async fn answer(client: &ReadinessClient, url: &str, method: Method) -> Result<Fetched, SellerError> {
-    let asked = client.check(url).map_err(SellerError::of)?;
+    let query = client.check(url).map_err(SellerError::of)?;
     let request = match method {
         Method::Get => asking(Fetch::get(url, WALL, BODY_BYTES)),
         Method::Post => Fetch { wall: WALL, body_bytes: BODY_BYTES, ..post_json(url, Bytes::new()) },
     };
     let answered = client.fetch(request).await.map_err(SellerError::of)?;
-    if answered.url != asked {
+    if answered.url != query {
         return Err(SellerError::Redirected { to: short(answered.url.as_str()) });
     }
     if answered.status.is_redirection() {
@@ -171,12 +171,12 @@ fn refuses_get(status: StatusCode) -> bool {
     matches!(status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST | StatusCode::NOT_ACCEPTABLE)
 }
 
-fn quoted(url: &str, method: Method, asked: Challenge, notes: Notes, now: Timestamp) -> Result<SellerQuote, SellerError> {
-    let (mut accepts, mut dues): (Vec<Requirement>, Vec<Due>) = (vec![], vec![]);
-    for (requirement, due) in asked.terms.into_iter().filter_map(|terms| requirement(terms, now)) {
+fn quoted(url: &str, method: Method, request: Challenge, notes: Notes, now: Timestamp) -> Result<SellerQuote, SellerError> {
+    let (mut accepts, mut dues): (Vec<Requirement>, Vec<AmountDue>) = (vec![], vec![]);
+    for (requirement, due) in request.terms.into_iter().filter_map(|terms| requirement(terms, now)) {
         match accepts.iter().position(|other| other.is_for_the_same(&requirement)) {
-            Some(place) => accepts[place].x402_versions.splice(..0, requirement.x402_versions).for_each(drop),
-            None if accepts.len() < MOST => {
+            Some(position) => accepts[position].x402_versions.splice(..0, requirement.x402_versions).for_each(drop),
+            None if accepts.len() < MAX => {
                 accepts.push(requirement);
                 dues.extend(due);
             }
@@ -188,7 +188,7 @@ fn quoted(url: &str, method: Method, asked: Challenge, notes: Notes, now: Timest
         let first = notes.iter().find(|note| note.severity == Severity::Error);
         return Err(SellerError::Unreadable(first.map_or_else(|| "it names no way to pay".to_owned(), |note| note.message.clone())));
     }
-    Ok(SellerQuote { url: url.to_owned(), method, x402_versions: asked.versions, accepts, asked_at: now, notes, dues })
+    Ok(SellerQuote { url: url.to_owned(), method, x402_versions: request.versions, accepts, asked_at: now, notes, dues })
 }
 
 impl Requirement {
@@ -202,10 +202,10 @@ impl Requirement {
 }
 
 /// Converts a way to pay, if it is complete.
-fn requirement(terms: Terms, now: Timestamp) -> Option<(Requirement, Option<Due>)> {
-    let Terms { version, scheme, network, amount, asset, pay_to, seconds, domain } = terms;
+fn requirement(terms: AcceptedTerms, now: Timestamp) -> Option<(Requirement, Option<AmountDue>)> {
+    let AcceptedTerms { version, scheme, network, amount, asset, pay_to, seconds, domain } = terms;
     let (network, asset, amount) = (network.filter(|network| network.contains(':'))?, asset?, amount?);
-    let due = Due::of(&network, &asset, amount);
+    let due = AmountDue::of(&network, &asset, amount);
     let until = seconds.as_ref().and_then(Number::as_f64).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let [name, domain_version] = domain;
     let requirement = Requirement {

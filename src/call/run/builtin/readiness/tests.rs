@@ -21,7 +21,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tollhouse_base::behalf;
+use tollhouse_base::forwarded_for;
 use tollhouse_capability::{Guard, GuardSettings, testing::serve};
 
 use super::{
@@ -86,7 +86,8 @@ async fn a_challenge_of_both_versions_is_ready() {
     assert_eq!(report["found"]["payment"]["accepts"], json!([entry(2), entry(1)]));
     assert_eq!(codes(&report, "warning"), ["not_https"], "{report:#}");
     assert_eq!(report["paid"], false);
-    let urls: Vec<_> = report["expectedDiscoveryUrls"].as_array().unwrap().iter().map(|place| place["url"].as_str().unwrap()).collect();
+    let urls: Vec<_> =
+        report["expectedDiscoveryUrls"].as_array().unwrap().iter().map(|position| position["url"].as_str().unwrap()).collect();
     for path in ["/openapi.json", "/.well-known/x402", "/llms.txt", "/.well-known/mcp/server.json"] {
         assert!(urls.iter().any(|url| url.ends_with(path)), "{urls:?}");
     }
@@ -168,7 +169,7 @@ async fn an_endpoint_that_takes_post_is_asked_unpaid_and_empty() {
 }
 
 #[tokio::test]
-async fn documents_are_recognised_and_checked() {
+async fn documents_are_recognized_and_checked() {
     let paid = json!({ "price": { "mode": "fixed", "currency": "USD", "amount": "0.02" }, "protocols": [{ "x402": {} }] });
     let openapi = |operation: Value| {
         json!({ "openapi": "3.1.0", "info": { "title": "t", "version": "1", "contact": { "email": "a@b.example" }, "x-guidance": "g" },
@@ -267,8 +268,8 @@ async fn what_may_not_be_reached_is_said_and_not_reached() {
 #[tokio::test]
 async fn an_mcp_endpoint_is_greeted_and_its_tools_counted() {
     let answer = |stream: bool| {
-        move |Json(asked): Json<Value>| async move {
-            let result = match asked["method"].as_str() {
+        move |Json(request): Json<Value>| async move {
+            let result = match request["method"].as_str() {
                 Some("initialize") => {
                     json!({ "protocolVersion": "2025-11-25", "capabilities": { "tools": {} }, "serverInfo": { "name": "tolls", "version": "1" } })
                 }
@@ -277,7 +278,7 @@ async fn an_mcp_endpoint_is_greeted_and_its_tools_counted() {
                 }
                 _ => return StatusCode::BAD_REQUEST.into_response(),
             };
-            let message = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
+            let message = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
             if stream {
                 ([("content-type", "text/event-stream")], format!(": hello\n\nevent: message\ndata: {message}\n\n")).into_response()
             } else {
@@ -315,20 +316,20 @@ async fn discovery_documents_are_looked_for_in_few_requests() {
         .route("/mcp", any(|| async { StatusCode::BAD_REQUEST }))
         .layer(from_fn(counting));
     let report = check_at(server, "/mcp").await;
-    let place = |path: &str| {
+    let position = |path: &str| {
         report["expectedDiscoveryUrls"]
             .as_array()
             .unwrap()
             .iter()
-            .find(|place| place["url"].as_str().unwrap().ends_with(path))
+            .find(|position| position["url"].as_str().unwrap().ends_with(path))
             .unwrap()
             .clone()
     };
-    assert_eq!(place("/openapi.json")["found"], true);
-    assert_eq!((&place("/.well-known/x402")["found"], &place("/.well-known/x402")["status"]), (&json!(false), &json!(200)));
-    assert_eq!(place("/llms.txt")["found"], true);
-    assert_eq!((&place("/mcp.json")["found"], &place("/mcp.json")["status"]), (&json!(false), &json!(404)));
-    assert_eq!(place("/favicon.ico").get("found"), None);
+    assert_eq!(position("/openapi.json")["found"], true);
+    assert_eq!((&position("/.well-known/x402")["found"], &position("/.well-known/x402")["status"]), (&json!(false), &json!(200)));
+    assert_eq!(position("/llms.txt")["found"], true);
+    assert_eq!((&position("/mcp.json")["found"], &position("/mcp.json")["status"]), (&json!(false), &json!(404)));
+    assert_eq!(position("/favicon.ico").get("found"), None);
     assert!(codes(&report, "info").contains(&"discovery_missing".to_owned()));
     assert!(count.load(Ordering::SeqCst) <= MAX_REQUESTS, "{}", count.load(Ordering::SeqCst));
     assert_eq!(MAX_REQUESTS, 11);
@@ -349,8 +350,8 @@ fn stateful(seen: Arc<Mutex<Vec<String>>>) -> Router {
     let say = move |headers: HeaderMap, method: Method, body: Body| {
         let seen = Arc::clone(&seen);
         async move {
-            let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let what = asked["method"].as_str().map_or_else(|| method.to_string(), str::to_owned);
+            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let what = request["method"].as_str().map_or_else(|| method.to_string(), str::to_owned);
             let known = headers.get("mcp-session-id").is_some_and(|id| id == "s-1");
             seen.lock().unwrap().push(what.clone());
             let result = match (what.as_str(), known) {
@@ -364,9 +365,9 @@ fn stateful(seen: Arc<Mutex<Vec<String>>>) -> Router {
                 ("DELETE", true) => return StatusCode::NO_CONTENT.into_response(),
                 _ => return StatusCode::BAD_REQUEST.into_response(),
             };
-            let told = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "result" } });
-            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result });
-            let events = [format!("event: message\r\ndata: {told}\r\n\r\n"), format!("event: message\r\ndata: {answer}\r\n\r\n")];
+            let document = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "result" } });
+            let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+            let events = [format!("event: message\r\ndata: {document}\r\n\r\n"), format!("event: message\r\ndata: {answer}\r\n\r\n")];
             let open = futures_util::stream::iter(events.map(Ok::<_, std::io::Error>)).chain(futures_util::stream::pending());
             ([("content-type", "text/event-stream"), ("mcp-session-id", "s-1")], axum::body::Body::from_stream(open)).into_response()
         }
@@ -377,14 +378,14 @@ fn stateful(seen: Arc<Mutex<Vec<String>>>) -> Router {
 #[tokio::test]
 async fn the_tools_of_a_server_with_sessions_are_listed_and_its_session_is_ended() {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let began = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let report = check_at(stateful(Arc::clone(&seen)), "/mcp").await;
     assert_eq!(
         report["found"]["mcp"],
         json!({ "protocolVersion": "2025-11-25", "name": "stateful", "sessions": true, "tools": 2, "moreTools": true, "firstTools": ["a", "b"] }),
         "{report:#}"
     );
-    assert!(began.elapsed() < REST_WALL, "an open stream was waited for: {:?}", began.elapsed());
+    assert!(started.elapsed() < REST_WALL, "an open stream was waited for: {:?}", started.elapsed());
     for _ in 0..200 {
         if seen.lock().unwrap().last().is_some_and(|last| last == "DELETE") {
             break;
@@ -411,12 +412,14 @@ async fn a_check_looks_at_its_own_host_and_at_no_other_private_one() {
 }
 
 #[tokio::test]
-async fn the_own_host_is_told_for_whom_it_is_asked_and_no_other_host_is() {
+async fn the_own_host_is_reported_for_whom_it_is_asked_and_no_other_host_is() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let router = || {
         let seen = Arc::clone(&seen);
         let answer = move |headers: HeaderMap| async move {
-            seen.lock().unwrap().push(headers.get(behalf::HEADER).and_then(|said| behalf::heard(said.as_bytes())));
+            seen.lock()
+                .unwrap()
+                .push(headers.get(forwarded_for::HEADER).and_then(|message| forwarded_for::parse_forwarded(message.as_bytes())));
             challenge(Some(&v2()), &v1())
         };
         Router::new().route("/tools/echo", get(answer))
@@ -425,10 +428,10 @@ async fn the_own_host_is_told_for_whom_it_is_asked_and_no_other_host_is() {
     let guard = Guard::new(GuardSettings { allow: vec![other.to_string()], ..GuardSettings::default() }).unwrap();
     let asker = "203.0.113.9".parse().unwrap();
     let client = ReadinessClient::new(guard, &format!("http://{own}")).unwrap().asked_by(asker);
-    for (host, told) in [(own, Some(asker)), (other, None)] {
+    for (host, reported) in [(own, Some(asker)), (other, None)] {
         check(&client, &format!("http://{host}/tools/echo")).await;
         let seen = std::mem::take(&mut *seen.lock().unwrap());
-        assert!(!seen.is_empty() && seen.iter().all(|asker| *asker == told), "{seen:?}");
+        assert!(!seen.is_empty() && seen.iter().all(|asker| *asker == reported), "{seen:?}");
     }
 }
 

@@ -49,9 +49,9 @@ impl Asker {
     pub(super) async fn post(&self, path: &str, body: &str) -> Result<Fetched, FetchError> {
         let url = self.at(path);
         let body = Some(Bytes::copy_from_slice(body.as_bytes()));
-        let mut asked = Fetch { method: Method::POST, body, ..Fetch::get(&url, WALL, BODY_BYTES) };
-        asked.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        asked.headers.insert(ORIGIN, HeaderValue::from_static("https://a-page-elsewhere.example"));
-        self.guard.fetch(asked).await
+        let mut request = Fetch { method: Method::POST, body, ..Fetch::get(&url, WALL, BODY_BYTES) };
+        request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request.headers.insert(ORIGIN, HeaderValue::from_static("https://a-page-elsewhere.example"));
+        self.guard.fetch(request).await
     }
 }

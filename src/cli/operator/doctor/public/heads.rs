@@ -32,7 +32,7 @@ struct Heads {
     largest: Option<(usize, String)>,
     /// Tools for which a gateway answered instead, with its status.
     refused: Vec<(String, StatusCode)>,
-    asked: usize,
+    requested: usize,
     /// There are more tools than were called.
     has_more: bool,
 }
@@ -51,7 +51,7 @@ async fn seen(asker: &Asker) -> Result<Heads, FetchError> {
         let page = asker.get(&format!("/ai/endpoints?price=paid&limit=100{cursor}")).await?;
         let page: Value = serde_json::from_slice(&page.body).unwrap_or_default();
         for slug in page["endpoints"].as_array().into_iter().flatten().filter_map(|tool| tool["slug"].as_str()) {
-            if heads.asked == MAX_TOOLS {
+            if heads.requested == MAX_TOOLS {
                 heads.has_more = true;
                 return Ok(heads);
             }
@@ -87,7 +87,7 @@ fn bytes_of(answer: &Fetched) -> usize {
 
 impl Heads {
     fn add(&mut self, path: String, answer: &Fetched) {
-        self.asked += 1;
+        self.requested += 1;
         if answer.status == StatusCode::PAYMENT_REQUIRED {
             let bytes = bytes_of(answer);
             if self.largest.as_ref().is_none_or(|(largest, _)| *largest < bytes) {
@@ -105,12 +105,12 @@ impl Heads {
                 "a proxy answers {} in place of the challenges of {} of {} paid tools: the heads of those are more than it takes",
                 status.as_u16(),
                 self.refused.len(),
-                self.asked
+                self.requested
             );
             found.push(Finding::fail("public", text, REMEDY).of(path));
         }
         if let Some((bytes, path)) = self.largest {
-            let text = format!("the largest head of {} challenges has {bytes} bytes", self.asked);
+            let text = format!("the largest head of {} challenges has {bytes} bytes", self.requested);
             let finding = match bytes {
                 ..=SMALL => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and with a buffer of 2k")),
                 ..=STOCK => Finding::ok("public", format!("{text}: nginx passes it on as it is installed, and not with a buffer of 2k")),
@@ -162,21 +162,25 @@ mod tests {
             for (path, bytes) in [("/tools/a", 500), ("/tools/b", bytes), ("/tools/c", 600)] {
                 heads.add(path.to_owned(), &answer(StatusCode::PAYMENT_REQUIRED, bytes, "{}"));
             }
-            let told = heads.told();
-            assert_eq!((told.len(), told[0].level, told[0].of.as_deref()), (1, level, Some("/tools/b")), "{bytes}");
-            assert!(told[0].text.contains(words) && told[0].text.contains(&format!("{bytes} bytes")), "{bytes}: {}", told[0].text);
+            let reported = heads.told();
+            assert_eq!((reported.len(), reported[0].level, reported[0].of.as_deref()), (1, level, Some("/tools/b")), "{bytes}");
+            assert!(
+                reported[0].text.contains(words) && reported[0].text.contains(&format!("{bytes} bytes")),
+                "{bytes}: {}",
+                reported[0].text
+            );
         }
     }
 
     #[test]
-    fn challenges_that_a_proxy_refuses_are_told() {
+    fn challenges_that_a_proxy_refuses_are_reported() {
         let mut heads = Heads::default();
         heads.add("/tools/a".to_owned(), &answer(StatusCode::BAD_GATEWAY, 200, "<html>"));
         heads.add(
             "/tools/b".to_owned(),
             &answer(StatusCode::BAD_GATEWAY, 200, r#"{"ok":false,"error":{"code":"facilitator_unavailable"}}"#),
         );
-        let told = heads.told();
-        assert!(told.len() == 1 && told[0].level == Level::Fail && told[0].text.contains("1 of 2"), "{}", told[0].text);
+        let reported = heads.told();
+        assert!(reported.len() == 1 && reported[0].level == Level::Fail && reported[0].text.contains("1 of 2"), "{}", reported[0].text);
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use crate::{
     BurnedGas, PaymentId, SettlementGas,
     facilitator::chain::{
-        events::Receipt,
+        events::TxReceipt,
         node::{CONTRACT_GAS, Node, RpcError},
     },
 };
@@ -22,7 +22,7 @@ use crate::{
 const TRANSFER_GAS: u64 = 110_000;
 
 /// Maximum gas of a transfer, above that of any key. It prevents a payer's contract from draining the signer.
-pub(super) const MOST_GAS: u64 = CONTRACT_GAS;
+pub(super) const MAX_GAS: u64 = CONTRACT_GAS;
 
 /// Interval between balance checks, and the interval while the balance is empty.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -36,9 +36,9 @@ const FEW: u64 = 1_000;
 
 /// The signer's balance as last seen.
 #[derive(Debug)]
-pub(super) struct Gas {
+pub(super) struct GasBalance {
     signer: Address,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<SeenBalance>>,
     again: Notify,
     /// Gas burned by reverted transactions.
     burned: Mutex<Counted<BurnedGas>>,
@@ -79,20 +79,20 @@ impl<G> Counted<G> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SeenBalance {
     /// In the smallest unit of the network's native currency.
     balance: U256,
     /// Number of settlements that it pays for at the gas price of that time.
     settlements: u64,
 }
 
-impl Seen {
-    fn low(self) -> bool {
+impl SeenBalance {
+    fn is_low(self) -> bool {
         self.settlements < FEW
     }
 }
 
-impl Gas {
+impl GasBalance {
     /// Watches the balance of `signer` until the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
         let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default(), used: Mutex::default() });
@@ -101,12 +101,12 @@ impl Gas {
     }
 
     /// Requests a check of the balance soon, because it may be used up.
-    pub(super) fn look_again(&self) {
+    pub(super) fn refresh(&self) {
         self.again.notify_one();
     }
 
     /// Fails if the last seen balance is too low for a settlement.
-    pub(super) fn suffices(&self) -> Result<(), String> {
+    pub(super) fn is_enough(&self) -> Result<(), String> {
         match *self.seen() {
             Some(seen) if seen.settlements == 0 => Err(format!("`{}` has too little to pay gas with", self.signer)),
             _ => Ok(()),
@@ -114,14 +114,14 @@ impl Gas {
     }
 
     /// Counts the gas burned by a reverted transaction, once.
-    pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
+    pub(super) fn reverted(&self, payment: PaymentId, receipt: &TxReceipt) {
         let gas = cost(receipt.gas_used.to(), receipt);
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).add(payment, receipt.transaction_hash, gas);
     }
 
     /// Counts the gas that a successful transaction has used, once. `by_contract` says whether the payer is
     /// a contract, which can choose that amount.
-    pub(super) fn settled(&self, payment: PaymentId, receipt: &Receipt, by_contract: bool) {
+    pub(super) fn settled(&self, payment: PaymentId, receipt: &TxReceipt, by_contract: bool) {
         let gas: u64 = receipt.gas_used.to();
         let excess = if by_contract { gas.saturating_sub(BurnedGas::ORDINARY) } else { 0 };
         let used = SettlementGas { ordinary: cost(gas - excess, receipt), excess: cost(excess, receipt) };
@@ -134,7 +134,7 @@ impl Gas {
     }
 
     /// Takes the gas burned for a payment that was not taken before.
-    pub(super) fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
+    pub(super) fn drain_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
         self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
 
@@ -145,11 +145,11 @@ impl Gas {
             "signer": self.signer.to_checksum(None),
             "balanceWei": seen.map(|seen| seen.balance.to_string()),
             "settlementsLeft": seen.map(|seen| seen.settlements),
-            "low": seen.map(Seen::low),
+            "low": seen.map(SeenBalance::is_low),
         })
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Option<Seen>> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, Option<SeenBalance>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -157,8 +157,8 @@ impl Gas {
         let balance: U256 = node.ask("eth_getBalance", json!([self.signer, "latest"])).await?;
         let price: U128 = node.ask("eth_gasPrice", json!([])).await?;
         let one = U256::from(TRANSFER_GAS).saturating_mul(U256::from(price.to::<u128>().max(1)));
-        let seen = Seen { balance, settlements: (balance / one).saturating_to() };
-        if seen.low() {
+        let seen = SeenBalance { balance, settlements: (balance / one).saturating_to() };
+        if seen.is_low() {
             tracing::warn!(signer = %self.signer, seen.settlements, "the signer has little left to pay gas with");
         }
         *self.seen() = Some(seen);
@@ -167,16 +167,16 @@ impl Gas {
 }
 
 /// Returns an amount of gas with its cost at the price of the transaction with this receipt.
-fn cost(gas: u64, receipt: &Receipt) -> BurnedGas {
+fn cost(gas: u64, receipt: &TxReceipt) -> BurnedGas {
     BurnedGas { gas, wei: u128::from(gas).saturating_mul(receipt.effective_gas_price.to()) }
 }
 
-async fn watch(gas: Weak<Gas>, node: Arc<Node>) {
+async fn watch(gas: Weak<GasBalance>, node: Arc<Node>) {
     while let Some(gas) = gas.upgrade() {
         if let Err(error) = gas.look(&node).await {
             tracing::warn!(%error, "what the signer has left to pay gas with is not known");
         }
-        let pause = if gas.suffices().is_ok() { PAUSE } else { EMPTY_PAUSE };
+        let pause = if gas.is_enough().is_ok() { PAUSE } else { EMPTY_PAUSE };
         _ = tokio::time::timeout(pause, gas.again.notified()).await;
     }
 }

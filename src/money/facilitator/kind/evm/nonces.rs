@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
+use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, schema};
 
 const NONCES: Counter<String> = schema::GAS_NONCES.counting();
 
 /// Maximum nonce of a chain.
-const MOST: Limit = Limit::Ceiling(u64::MAX as i128);
+const MAX: SumLimit = SumLimit::Ceiling(u64::MAX as i128);
 
 /// The nonce counter of a key on a network.
 pub(super) struct Nonces {
@@ -17,23 +17,23 @@ pub(super) struct Nonces {
     key: String,
     /// How long a taken nonce surely belongs to its taker. Another host fills it only after later ones have waited
     /// twice as long.
-    good_for: Duration,
+    is_usable: Duration,
     /// When this host took its recent nonces.
     taken: BTreeMap<u64, Instant>,
 }
 
 impl Nonces {
     /// Returns the counter of this key if the store is shared. A host that is alone needs none.
-    pub(super) fn of(store: &Arc<dyn Store>, key: String, patience: Duration) -> Option<Self> {
-        store.is_shared().then(|| Self { store: Arc::clone(store), key, good_for: patience / 2, taken: BTreeMap::new() })
+    pub(super) fn of(store: &Arc<dyn Store>, key: String, timeout: Duration) -> Option<Self> {
+        store.is_shared().then(|| Self { store: Arc::clone(store), key, is_usable: timeout / 2, taken: BTreeMap::new() })
     }
 
     pub(super) async fn next(&mut self, now: Instant) -> Result<u64, String> {
         let mut batch = Batch::new();
-        batch.add(&NONCES, &self.key, 1, MOST);
+        batch.add(&NONCES, &self.key, 1, MAX);
         let sums = batch.commit(&*self.store, Durability::Durable).await.map_err(|error| error.to_string())?;
         let nonce = sums.first().and_then(|sum| u64::try_from(*sum - 1).ok()).ok_or("the store counted no nonce")?;
-        let good_for = self.good_for;
+        let good_for = self.is_usable;
         self.taken.retain(|_, taken| now.duration_since(*taken) < good_for);
         self.taken.insert(nonce, now);
         Ok(nonce)
@@ -42,7 +42,7 @@ impl Nonces {
     /// Returns whether a returned nonce may still be used. `behind` is the number of returned nonces after it. Once
     /// other hosts may have filled it, it may not, unless nobody has taken a later one.
     pub(super) async fn keeps(&mut self, nonce: u64, behind: usize, now: Instant) -> Result<bool, String> {
-        if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.good_for) {
+        if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.is_usable) {
             return Ok(true);
         }
         let is_last = self.sum().await? == i128::from(nonce) + 1 + behind as i128;
@@ -61,7 +61,7 @@ impl Nonces {
                 return Ok(());
             }
             let mut batch = Batch::new();
-            batch.add(&NONCES, &self.key, count - sum, Limit::Ceiling(count));
+            batch.add(&NONCES, &self.key, count - sum, SumLimit::Ceiling(count));
             match batch.commit(&*self.store, Durability::Durable).await {
                 Ok(_) => return Ok(()),
                 // Another host was faster. The counter never decreases.
@@ -82,18 +82,18 @@ mod tests {
     use tollhouse_base::clock::Clock;
     use tollhouse_store::memory::MemoryStore;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Counters of two hosts.
     fn nonces() -> [Nonces; 2] {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
-        [(); 2].map(|()| Nonces::of(&store, "eip155:84532/0xa".to_owned(), PATIENCE).unwrap())
+        [(); 2].map(|()| Nonces::of(&store, "eip155:84532/0xa".to_owned(), TIMEOUT).unwrap())
     }
 
     #[test]
     fn a_host_that_is_alone_counts_by_itself() {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        assert!(Nonces::of(&store, String::new(), PATIENCE).is_none());
+        assert!(Nonces::of(&store, String::new(), TIMEOUT).is_none());
     }
 
     #[tokio::test]
@@ -116,14 +116,14 @@ mod tests {
         for nonce in 0..3 {
             assert_eq!(one.next(now).await, Ok(nonce));
         }
-        let late = now + PATIENCE / 2;
+        let late = now + TIMEOUT / 2;
         assert_eq!(one.keeps(1, 0, now).await, Ok(true));
         assert_eq!(one.keeps(1, 0, late).await, Ok(false), "2 waits for it");
         assert_eq!(one.keeps(1, 1, late).await, Ok(true), "2 was given back too");
         assert_eq!(one.keeps(2, 0, late).await, Ok(true));
         assert_eq!(other.next(late).await, Ok(3));
         assert_eq!(one.keeps(2, 0, late).await, Ok(true), "3 has waited for nothing yet");
-        assert_eq!(one.keeps(2, 0, late + PATIENCE / 2).await, Ok(false));
+        assert_eq!(one.keeps(2, 0, late + TIMEOUT / 2).await, Ok(false));
         assert_eq!(other.keeps(2, 0, late).await, Ok(false), "another host's");
     }
 }

@@ -13,7 +13,7 @@ use alloy_sol_types::{SolCall as _, sol};
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 
 use crate::{
-    facilitator::chain::node::{At, Node, RpcError},
+    facilitator::chain::node::{BlockTag, Node, RpcError},
     x402::permit2::{PERMIT2, UPTO_PROXY},
 };
 
@@ -24,14 +24,14 @@ sol! {
 
 /// Pause before the next check.
 const PAUSES: ExponentialBuilder =
-    ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(LONGEST_PAUSE).without_max_times();
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+    ExponentialBuilder::new().with_min_delay(Duration::from_secs(1)).with_max_delay(MAX_PAUSE).without_max_times();
+const MAX_PAUSE: Duration = Duration::from_secs(600);
 
 /// Whether the contract was found.
 #[derive(Debug, Default)]
-pub(super) struct Proxy(AtomicBool);
+pub(super) struct ProxyCheck(AtomicBool);
 
-impl Proxy {
+impl ProxyCheck {
     /// Checks for the contract until it is found or the returned value is dropped.
     pub(super) fn watch(node: Arc<Node>) -> Arc<Self> {
         let proxy = Arc::new(Self::default());
@@ -44,22 +44,22 @@ impl Proxy {
     }
 }
 
-async fn watch(proxy: Weak<Proxy>, node: Arc<Node>) {
-    let (mut pauses, said) = (PAUSES.build(), Once::new());
+async fn watch(proxy: Weak<ProxyCheck>, node: Arc<Node>) {
+    let (mut pauses, message) = (PAUSES.build(), Once::new());
     while let Some(proxy) = proxy.upgrade() {
         match is_there(&node).await {
             Ok(true) => return proxy.0.store(true, Ordering::Relaxed),
-            Ok(false) => said.call_once(|| {
+            Ok(false) => message.call_once(|| {
                 tracing::info!(network = node.network().caip2, "nobody takes permits there: metered tools are paid on credit");
             }),
             Err(error) => tracing::debug!(%error, "whether permits are taken is not known"),
         }
         drop(proxy);
-        tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        tokio::time::sleep(pauses.next().unwrap_or(MAX_PAUSE)).await;
     }
 }
 
 async fn is_there(node: &Node) -> Result<bool, RpcError> {
-    let answer = node.call(&UPTO_PROXY.to_string(), &PERMIT2Call {}.abi_encode(), At::Latest).await?;
+    let answer = node.call(&UPTO_PROXY.to_string(), &PERMIT2Call {}.abi_encode(), BlockTag::Latest).await?;
     Ok(PERMIT2Call::abi_decode_returns_validate(&answer).is_ok_and(|address: Address| address == PERMIT2))
 }

@@ -16,22 +16,22 @@ pub(super) struct Fees {
     /// The tip for the block's producer.
     pub(super) tip: u128,
     /// The maximum in total.
-    pub(super) most: u128,
+    pub(super) max: u128,
 }
 
 /// How long fees are reused.
-const FEES_KEPT: Duration = Duration::from_secs(10);
+const FEE_SAMPLES: Duration = Duration::from_secs(10);
 
 /// Fees from the node, and when they were read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Quoted {
+pub(super) struct QuotedFees {
     pub(super) fees: Fees,
     pub(super) at: Instant,
 }
 
 /// A contract call, without nonce and fees.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Call {
+pub(super) struct TxCall {
     pub(super) to: Address,
     pub(super) data: Bytes,
     /// The gas limit.
@@ -44,12 +44,12 @@ pub(super) struct Transaction<'a> {
     pub(super) chain: u64,
     pub(super) nonce: u64,
     pub(super) fees: Fees,
-    pub(super) call: &'a Call,
+    pub(super) call: &'a TxCall,
 }
 
 /// A signed transaction and its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Signed {
+pub(super) struct SignedTx {
     pub(super) raw: Bytes,
     pub(super) hash: B256,
 }
@@ -58,20 +58,20 @@ impl Fees {
     /// Returns the fees raised by a quarter, as nodes require of a replacement.
     pub(super) fn raised(self) -> Self {
         let more = |fee: u128| fee.saturating_add(fee / 4).saturating_add(1);
-        Self { tip: more(self.tip), most: more(self.most) }
+        Self { tip: more(self.tip), max: more(self.max) }
     }
 }
 
-impl Quoted {
+impl QuotedFees {
     /// Returns whether they are recent enough to be reused.
     pub(super) fn good(&self, now: Instant) -> bool {
-        now.duration_since(self.at) < FEES_KEPT
+        now.duration_since(self.at) < FEE_SAMPLES
     }
 }
 
 impl Transaction<'_> {
     /// Signs it. `None` only if the key cannot sign the hash.
-    pub(super) fn sign(&self, key: &SigningKey) -> Option<Signed> {
+    pub(super) fn sign(&self, key: &SigningKey) -> Option<SignedTx> {
         let mut fields = self.fields();
         let (signature, recovery) = key.sign_prehash_recoverable(keccak256(list(&fields)).as_slice()).ok()?;
         recovery.is_y_odd().encode(&mut fields);
@@ -79,7 +79,7 @@ impl Transaction<'_> {
             U256::from_be_slice(&number).encode(&mut fields);
         }
         let raw = list(&fields);
-        Some(Signed { hash: keccak256(&raw), raw: raw.into() })
+        Some(SignedTx { hash: keccak256(&raw), raw: raw.into() })
     }
 
     fn fields(&self) -> Vec<u8> {
@@ -87,7 +87,7 @@ impl Transaction<'_> {
         self.chain.encode(&mut fields);
         self.nonce.encode(&mut fields);
         self.fees.tip.encode(&mut fields);
-        self.fees.most.encode(&mut fields);
+        self.fees.max.encode(&mut fields);
         self.call.gas.encode(&mut fields);
         self.call.to.encode(&mut fields);
         U256::ZERO.encode(&mut fields);
@@ -112,13 +112,13 @@ mod tests {
 
     #[test]
     fn a_replacement_costs_more_by_what_nodes_want() {
-        let fees = Fees { tip: 0, most: 1_000 }.raised();
-        assert_eq!(fees, Fees { tip: 1, most: 1_251 });
+        let fees = Fees { tip: 0, max: 1_000 }.raised();
+        assert_eq!(fees, Fees { tip: 1, max: 1_251 });
     }
 
     #[test]
     fn fees_are_asked_for_again_after_ten_seconds() {
-        let quoted = Quoted { fees: Fees { tip: 0, most: 0 }, at: Instant::now() };
+        let quoted = QuotedFees { fees: Fees { tip: 0, max: 0 }, at: Instant::now() };
         let good = [0, 9_999, 10_000].map(|millis| quoted.good(quoted.at + Duration::from_millis(millis)));
         assert_eq!(good, [true, true, false]);
     }
@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn a_transaction_is_signed_as_others_sign_it() {
         let key = SigningKey::from_slice(&[7; 32]).unwrap();
-        let call = Call { to: Address::repeat_byte(0x11), data: Bytes::from_static(&[1, 2, 3]), gas: 21_000 };
-        let transaction = Transaction { chain: 84_532, nonce: 5, fees: Fees { tip: 1_000, most: 2_000_000_000 }, call: &call };
+        let call = TxCall { to: Address::repeat_byte(0x11), data: Bytes::from_static(&[1, 2, 3]), gas: 21_000 };
+        let transaction = Transaction { chain: 84_532, nonce: 5, fees: Fees { tip: 1_000, max: 2_000_000_000 }, call: &call };
         let signed = transaction.sign(&key).unwrap();
         let raw = concat!(
             "0x02f86e83014a34058203e884773594008252089411111111111111111111111111111111111111118083010203c001a04c",

@@ -100,9 +100,9 @@ impl ApiKey {
         let mut nonce = [0; 16];
         // The nonce only distinguishes tokens of the same second. If it fails, nothing else is affected.
         _ = getrandom::fill(&mut nonce);
-        let asked = format!("{method} {}{}", url.authority(), url.path());
+        let request = format!("{method} {}{}", url.authority(), url.path());
         let header = json!({ "alg": self.key.algorithm(), "kid": self.id, "typ": "JWT", "nonce": hex::encode(nonce) });
-        let claims = json!({ "sub": self.id, "iss": "cdp", "iat": now, "nbf": now, "exp": now + TOKEN_SECS, "uris": [asked] });
+        let claims = json!({ "sub": self.id, "iss": "cdp", "iat": now, "nbf": now, "exp": now + TOKEN_SECS, "uris": [request] });
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header.to_string()), URL_SAFE_NO_PAD.encode(claims.to_string()));
         let signature = self.key.sign(signed.as_bytes())?;
         Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))

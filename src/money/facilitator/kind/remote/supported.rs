@@ -8,17 +8,17 @@ use std::{
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::Value;
 
-use super::line::Line;
+use super::client::FacilitatorClient;
 use crate::{
     Network,
-    facilitator::{post::Answer, reason::logged},
+    facilitator::{json_client::HttpAnswer, reason::logged},
 };
 
 /// Timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an answer is used.
-const KEPT: Duration = Duration::from_secs(600);
+const FRESH_FOR: Duration = Duration::from_secs(600);
 
 /// Pauses before a facilitator is asked again that did not answer.
 const PAUSES: ExponentialBuilder =
@@ -26,18 +26,18 @@ const PAUSES: ExponentialBuilder =
 
 /// The newest answer to `/supported`.
 #[derive(Default)]
-pub(super) struct Supported(RwLock<Option<Said>>);
+pub(super) struct SupportedCache(RwLock<Option<NetworkSupport>>);
 
 /// The addresses that it names for one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Said {
+struct NetworkSupport {
     fee_payer: Option<String>,
     meter: Option<String>,
 }
 
-impl Supported {
+impl SupportedCache {
     /// Polls for `network` until the returned value is dropped.
-    pub(super) fn watch(line: Arc<Line>, network: &'static Network) -> Arc<Self> {
+    pub(super) fn watch(line: Arc<FacilitatorClient>, network: &'static Network) -> Arc<Self> {
         let supported = Arc::new(Self::default());
         tokio::spawn(ask(Arc::downgrade(&supported), line, network));
         supported
@@ -54,46 +54,46 @@ impl Supported {
     }
 
     /// Returns whether no tool can be paid on `network`, because nobody completes payers' transactions there.
-    fn shuts_out(&self, network: &Network) -> bool {
+    fn excludes(&self, network: &Network) -> bool {
         network.chain_id().is_none() && self.fee_payer().is_none()
     }
 
     /// Stores an answer. An address that payers were asked to name stays as long as the facilitator still lists it,
     /// because payments in flight name it.
-    fn hear(&self, body: &Value, network: &Network) {
+    fn update(&self, body: &Value, network: &Network) {
         let stays = |earlier: Option<String>, (scheme, member): (&str, &str)| {
             let newest = named(body, network, scheme, member);
             let earlier = earlier.filter(|earlier| newest.into_iter().chain(signers(body, network)).any(|signer| signer == earlier));
             earlier.or_else(|| newest.map(str::to_owned))
         };
-        let said = Said { fee_payer: stays(self.fee_payer(), FEE_PAYER), meter: stays(self.meter(), METER) };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        let message = NetworkSupport { fee_payer: stays(self.fee_payer(), FEE_PAYER), meter: stays(self.meter(), METER) };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(message);
     }
 }
 
-async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Network) {
+async fn ask(supported: Weak<SupportedCache>, line: Arc<FacilitatorClient>, network: &'static Network) {
     let mut pauses = PAUSES.build();
     while supported.strong_count() > 0 {
-        let pause = match read(line.get("/supported", PATIENCE).await) {
+        let pause = match read(line.get("/supported", TIMEOUT).await) {
             Ok(body) => {
                 let Some(supported) = supported.upgrade() else { return };
-                supported.hear(&body, network);
-                if supported.shuts_out(network) {
+                supported.update(&body, network);
+                if supported.excludes(network) {
                     tracing::error!(network = network.caip2, "the facilitator does not settle there: no tool can be paid on that network");
                 }
                 pauses = PAUSES.build();
-                KEPT
+                FRESH_FOR
             }
-            Err(why) => {
-                let why = logged(&why);
+            Err(reason) => {
+                let reason = logged(&reason);
                 match network.chain_id() {
                     // There it matters only for metered tools.
-                    Some(_) => tracing::debug!(network = network.caip2, why, "the facilitator does not say what it settles"),
+                    Some(_) => tracing::debug!(network = network.caip2, reason, "the facilitator does not say what it settles"),
                     None => {
-                        tracing::warn!(network = network.caip2, why, "the facilitator does not say what it settles; it is asked again");
+                        tracing::warn!(network = network.caip2, reason, "the facilitator does not say what it settles; it is asked again");
                     }
                 }
-                pauses.next().unwrap_or(KEPT)
+                pauses.next().unwrap_or(FRESH_FOR)
             }
         };
         tokio::time::sleep(pause).await;
@@ -105,11 +105,11 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
 /// # Errors
 ///
 /// Why the answer is not valid.
-pub(in crate::facilitator::kind) fn read(answer: Answer) -> Result<Value, String> {
+pub(in crate::facilitator::kind) fn read(answer: HttpAnswer) -> Result<Value, String> {
     match answer {
-        Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
-        Answer::Json(status, _) => Err(format!("it answered {status}")),
-        Answer::Unsent(why) | Answer::Nothing(why) | Answer::TooLarge(why) => Err(why),
+        HttpAnswer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
+        HttpAnswer::Json(status, _) => Err(format!("it answered {status}")),
+        HttpAnswer::Unsent(reason) | HttpAnswer::Nothing(reason) | HttpAnswer::TooLarge(reason) => Err(reason),
     }
 }
 

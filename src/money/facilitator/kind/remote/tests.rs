@@ -18,34 +18,36 @@ mod fuzz {
     }
 
     #[test]
-    fn money_has_moved_only_where_an_answer_says_so_and_has_not_only_where_it_names_no_transaction() {
+    fn money_moved_only_if_the_answer_reports_it_or_names_a_transaction() {
         tollhouse_fuzz::check("settled", |bytes| {
             let Some((status, body)) = answered(bytes) else { return };
             let transaction = body["transaction"].as_str().unwrap_or_default().to_owned();
-            let said = settle_said(plain(Answer::Json(status, body.clone())), ASSETS[0].network);
-            match said {
-                Said::Settled(settled) => {
+            let message = parse_settle(plain(HttpAnswer::Json(status, body.clone())), ASSETS[0].network);
+            match message {
+                SettleResponse::Settled(settled) => {
                     assert!(status.is_success() && body["success"] == true && settled == transaction.to_lowercase() && settled.len() == 66);
                 }
-                Said::Refused(_) | Said::NotServed(_) | Said::Spent(_) => {
+                SettleResponse::Refused(_) | SettleResponse::NotServed(_) | SettleResponse::Spent(_) => {
                     assert!(body["success"] == false && transaction.is_empty() && !status.is_server_error());
                 }
-                Said::Unsent(why) => panic!("it was asked: {why}"),
-                Said::Doubtful(_) => {}
+                SettleResponse::Unsent(reason) => panic!("it was asked: {reason}"),
+                SettleResponse::Doubtful(_) => {}
             }
         });
     }
 
     #[test]
-    fn payment_is_valid_only_where_an_answer_says_so_and_its_words_are_not_repeated() {
+    fn payment_is_valid_only_where_an_answer_reports_it_and_its_words_are_not_repeated() {
         tollhouse_fuzz::check("verified", |bytes| {
             let Some((status, body)) = answered(bytes) else { return };
-            match verdict(plain(Answer::Json(status, body.clone()))) {
-                Verdict::Valid => assert!(status.is_success() && body["isValid"] == true),
-                Verdict::Invalid { reason, message } => {
-                    assert!(body["isValid"] == false && Told::of(&reason).code == reason && Told::of(&reason).sentence == message);
+            match verdict(plain(HttpAnswer::Json(status, body.clone()))) {
+                VerifyResult::Valid => assert!(status.is_success() && body["isValid"] == true),
+                VerifyResult::Invalid { reason, message } => {
+                    assert!(
+                        body["isValid"] == false && RefusalText::of(&reason).code == reason && RefusalText::of(&reason).sentence == message
+                    );
                 }
-                Verdict::Unavailable(why) => assert!(why.chars().all(|c| !c.is_control()) && why.len() < 4_096, "{why}"),
+                VerifyResult::Unavailable(cause) => assert!(cause.chars().all(|c| !c.is_control()) && cause.len() < 4_096, "{cause}"),
             }
         });
     }

@@ -14,11 +14,11 @@ use tokio::{
 };
 
 /// Maximum number of concurrent settlements.
-const MOST: usize = 256;
+const MAX: usize = 256;
 /// How long a settlement occupies its slot. After that it waits for the chain, where concurrent ones do not interfere.
 const SENDING: Duration = Duration::from_millis(250);
 /// Maximum time that a busy facilitator gets to send a settlement alone.
-const LONGEST_SENDING: Duration = Duration::from_secs(8);
+const MAX_SENDING: Duration = Duration::from_secs(8);
 /// Successes in a row needed to grow after a failure.
 const ENOUGH: u32 = 8;
 
@@ -26,7 +26,7 @@ const ENOUGH: u32 = 8;
 /// each failure, and doubles after [`ENOUGH`] successes in a row. If even a single settlement fails, its slot time
 /// doubles instead.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct ConcurrencyWindow {
     seats: Semaphore,
     size: Mutex<Size>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Window {
 struct Size {
     seats: usize,
     /// Successes since the last failure or growth.
-    in_row: u32,
+    in_a_row: u32,
     /// Successes in a row needed to grow.
     enough: u32,
     /// Number of slots to remove when their holders release them.
@@ -44,17 +44,17 @@ struct Size {
     sending: Duration,
 }
 
-impl Window {
+impl ConcurrencyWindow {
     pub(super) fn new() -> Self {
-        Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_row: 0, enough: 1, owed: 0, sending: SENDING }) }
+        Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_a_row: 0, enough: 1, owed: 0, sending: SENDING }) }
     }
 
     /// Runs `question` once there is a slot, or at `until` without one. Returns the answer and the time spent waiting
     /// for the slot.
     pub(super) async fn ask<T>(&self, until: Instant, question: impl Future<Output = T>) -> (T, Duration) {
-        let came = Instant::now();
+        let received = Instant::now();
         let seat = timeout_at(until, self.seats.acquire()).await;
-        let waited = came.elapsed();
+        let waited = received.elapsed();
         let mut question = pin!(question);
         let answered = timeout(self.with(|size| size.sending), &mut question).await;
         if let Ok(Ok(seat)) = seat {
@@ -73,23 +73,23 @@ impl Window {
     pub(super) fn failed(&self) {
         self.with(|size| {
             if size.seats == 1 {
-                size.sending = LONGEST_SENDING.min(2 * size.sending);
+                size.sending = MAX_SENDING.min(2 * size.sending);
             }
             let fewer = size.seats / 2;
             size.seats -= fewer;
-            (size.in_row, size.enough) = (0, ENOUGH);
+            (size.in_a_row, size.enough) = (0, ENOUGH);
             size.owed += fewer - self.seats.forget_permits(fewer);
         });
     }
 
     pub(super) fn succeeded(&self) {
         self.with(|size| {
-            size.in_row += 1;
-            if size.in_row == size.enough {
-                let more = size.seats.min(MOST - size.seats);
+            size.in_a_row += 1;
+            if size.in_a_row == size.enough {
+                let more = size.seats.min(MAX - size.seats);
                 let paid = more.min(size.owed);
                 self.seats.add_permits(more - paid);
-                (size.seats, size.in_row, size.owed) = (size.seats + more, 0, size.owed - paid);
+                (size.seats, size.in_a_row, size.owed) = (size.seats + more, 0, size.owed - paid);
                 size.sending = SENDING.max(size.sending / 2);
             }
         });
@@ -123,15 +123,15 @@ mod tests {
     }
 
     /// Returns how many of `many` questions run at once.
-    async fn at_once(window: &Arc<Window>, many: usize) -> usize {
-        let asked = Arc::new(Mutex::new(0));
+    async fn at_once(window: &Arc<ConcurrencyWindow>, many: usize) -> usize {
+        let request = Arc::new(Mutex::new(0));
         let asking: Vec<_> = (0..many)
             .map(|_| {
-                let (window, asked) = (Arc::clone(window), Arc::clone(&asked));
+                let (window, request) = (Arc::clone(window), Arc::clone(&request));
                 tokio::spawn(async move {
                     window
                         .ask(soon(), async {
-                            *asked.lock().unwrap() += 1;
+                            *request.lock().unwrap() += 1;
                             pending::<()>().await
                         })
                         .await;
@@ -141,37 +141,37 @@ mod tests {
         for _ in 0..100 {
             yield_now().await;
         }
-        let count = *asked.lock().unwrap();
+        let count = *request.lock().unwrap();
         asking.iter().for_each(JoinHandle::abort);
         join_all(asking).await;
         count
     }
 
     /// A window grown to its maximum.
-    fn wide() -> Window {
-        let window = Window::new();
-        (0..MOST.ilog2()).for_each(|_| window.succeeded());
+    fn wide() -> ConcurrencyWindow {
+        let window = ConcurrencyWindow::new();
+        (0..MAX.ilog2()).for_each(|_| window.succeeded());
         window
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_success_widens_it_until_the_first_failure() {
-        let window = Arc::new(Window::new());
+        let window = Arc::new(ConcurrencyWindow::new());
         for wide in [1, 2, 4, 8] {
-            assert_eq!(at_once(&window, 2 * MOST).await, wide);
+            assert_eq!(at_once(&window, 2 * MAX).await, wide);
             window.succeeded();
         }
         window.failed();
         window.succeeded();
-        assert_eq!(at_once(&window, 2 * MOST).await, 8);
+        assert_eq!(at_once(&window, 2 * MAX).await, 8);
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_halve_it_down_to_one_and_successes_widen_it_up_to_its_most() {
         let window = Arc::new(wide());
-        assert_eq!(at_once(&window, 2 * MOST).await, MOST);
+        assert_eq!(at_once(&window, 2 * MAX).await, MAX);
         window.failed();
-        assert_eq!(at_once(&window, 2 * MOST).await, MOST / 2);
+        assert_eq!(at_once(&window, 2 * MAX).await, MAX / 2);
         (0..20).for_each(|_| window.failed());
         assert_eq!(at_once(&window, 10).await, 1);
         (1..2 * ENOUGH).for_each(|_| window.succeeded());
@@ -183,13 +183,13 @@ mod tests {
         (1..ENOUGH).for_each(|_| window.succeeded());
         assert_eq!(at_once(&window, 10).await, 2, "not in a row");
         (0..8 * ENOUGH).for_each(|_| window.succeeded());
-        assert_eq!(at_once(&window, 2 * MOST).await, MOST);
+        assert_eq!(at_once(&window, 2 * MAX).await, MAX);
     }
 
     #[tokio::test(start_paused = true)]
     async fn seats_in_use_are_taken_away_when_they_are_left() {
         let window = wide();
-        let mut first: Vec<_> = (0..MOST).map(|_| Box::pin(unconstrained(window.ask(soon(), pending::<()>())))).collect();
+        let mut first: Vec<_> = (0..MAX).map(|_| Box::pin(unconstrained(window.ask(soon(), pending::<()>())))).collect();
         first.iter_mut().for_each(|asking| assert!(asking.now_or_never().is_none()));
         (0..20).for_each(|_| window.failed());
         (0..ENOUGH).for_each(|_| window.succeeded());
@@ -199,42 +199,42 @@ mod tests {
     }
 
     /// Returns how long a question waits behind one that is never answered.
-    async fn behind_another(window: &Window) -> Duration {
+    async fn queued_behind(window: &ConcurrencyWindow) -> Duration {
         let mut first = Box::pin(window.ask(soon(), pending::<()>()));
         assert!((&mut first).now_or_never().is_none());
-        let began = Instant::now();
+        let started = Instant::now();
         let waited = tokio::select! {
             ((), waited) = window.ask(soon(), async {}) => waited,
             _ = first => unreachable!(),
         };
-        assert_eq!(began.elapsed(), waited);
+        assert_eq!(started.elapsed(), waited);
         Duration::from_millis(waited.as_millis().try_into().unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn where_one_at_a_time_fails_too_each_has_longer_for_itself() {
-        let window = Window::new();
+        let window = ConcurrencyWindow::new();
         window.failed();
-        assert_eq!(behind_another(&window).await, 2 * SENDING);
+        assert_eq!(queued_behind(&window).await, 2 * SENDING);
         (0..20).for_each(|_| window.failed());
-        assert_eq!(behind_another(&window).await, LONGEST_SENDING);
+        assert_eq!(queued_behind(&window).await, MAX_SENDING);
         (0..ENOUGH).for_each(|_| window.succeeded());
         window.failed();
-        assert_eq!(behind_another(&window).await, LONGEST_SENDING / 2);
+        assert_eq!(queued_behind(&window).await, MAX_SENDING / 2);
         (0..8 * ENOUGH).for_each(|_| window.succeeded());
         (0..8).for_each(|_| window.failed());
-        assert_eq!(behind_another(&window).await, SENDING);
+        assert_eq!(queued_behind(&window).await, SENDING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_next_is_asked_when_one_is_sent_though_not_answered() {
-        let window = Window::new();
-        assert_eq!(behind_another(&window).await, SENDING);
+        let window = ConcurrencyWindow::new();
+        assert_eq!(queued_behind(&window).await, SENDING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_can_wait_no_longer_asks_without_a_seat() {
-        let window = Window::new();
+        let window = ConcurrencyWindow::new();
         _ = window.seats.forget_permits(1);
         let until = Instant::now() + Duration::from_secs(10);
         assert_eq!(window.ask(until, async { 7 }).await.0, 7);

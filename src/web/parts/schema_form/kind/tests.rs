@@ -2,23 +2,23 @@ use serde_json::json;
 
 use super::*;
 
-fn of(schema: &Value) -> Kind {
-    Kind::of(schema, &schema["items"])
+fn of(schema: &Value) -> FieldKind {
+    FieldKind::of(schema, &schema["items"])
 }
 
 #[test]
 fn a_kind_is_that_of_the_schema_where_a_field_says_all_of_it() {
     for (schema, kind) in [
-        (json!({ "type": "string" }), Kind::Text(Text::Long)),
-        (json!({ "type": ["null", "string"], "maxLength": 80 }), Kind::Text(Text::Short)),
-        (json!({ "type": "string", "format": "email" }), Kind::Text(Text::Email)),
-        (json!({ "type": "string", "format": "uri" }), Kind::Text(Text::Url)),
-        (json!({ "type": "string", "format": "date" }), Kind::Text(Text::Date)),
-        (json!({ "type": "integer" }), Kind::Number { whole: true }),
-        (json!({ "type": "boolean" }), Kind::Flag),
-        (json!({ "enum": ["a\u{202e}", 1, null] }), Kind::Choice(vec!["\"a\\u202e\"".to_owned(), "1".to_owned(), "null".to_owned()])),
-        (json!({ "const": "x" }), Kind::Choice(vec!["\"x\"".to_owned()])),
-        (json!({ "type": "array", "items": { "type": "number" } }), Kind::Lines(Item::Number)),
+        (json!({ "type": "string" }), FieldKind::Text(TextKind::Long)),
+        (json!({ "type": ["null", "string"], "maxLength": 80 }), FieldKind::Text(TextKind::Short)),
+        (json!({ "type": "string", "format": "email" }), FieldKind::Text(TextKind::Email)),
+        (json!({ "type": "string", "format": "uri" }), FieldKind::Text(TextKind::Url)),
+        (json!({ "type": "string", "format": "date" }), FieldKind::Text(TextKind::Date)),
+        (json!({ "type": "integer" }), FieldKind::Number { whole: true }),
+        (json!({ "type": "boolean" }), FieldKind::Flag),
+        (json!({ "enum": ["a\u{202e}", 1, null] }), FieldKind::Choice(vec!["\"a\\u202e\"".to_owned(), "1".to_owned(), "null".to_owned()])),
+        (json!({ "const": "x" }), FieldKind::Choice(vec!["\"x\"".to_owned()])),
+        (json!({ "type": "array", "items": { "type": "number" } }), FieldKind::Lines(ListItem::Number)),
     ] {
         assert_eq!(of(&schema), kind, "{schema}");
     }
@@ -35,34 +35,40 @@ fn a_kind_is_that_of_the_schema_where_a_field_says_all_of_it() {
         json!({ "enum": (0..51).collect::<Vec<_>>() }),
         json!({ "enum": ["x".repeat(201)] }),
     ] {
-        assert_eq!(of(&part), Kind::Json, "{part}");
+        assert_eq!(of(&part), FieldKind::Json, "{part}");
     }
 }
 
 #[test]
-fn what_is_typed_becomes_json_or_is_told_to_be_none() {
-    let json = |kind: &Kind, typed: &str| kind.json(typed).map(|json| json.map(|json| json.get().to_owned()));
-    let is = |kind: Kind, typed: &str, wanted: &str| assert_eq!(json(&kind, typed), Ok(Some(wanted.to_owned())), "{typed}");
-    is(Kind::Text(Text::Long), " a\n\"b\" ", r#"" a\n\"b\" ""#);
-    is(Kind::Text(Text::Url), " https://a.test ", r#""https://a.test""#);
-    is(Kind::Number { whole: false }, "0.10", "0.10");
-    is(Kind::Number { whole: true }, "12345678901234567890", "12345678901234567890");
-    is(Kind::Flag, "false", "false");
-    is(Kind::Choice(vec!["\"a\"".to_owned()]), "\"a\"", "\"a\"");
-    is(Kind::Lines(Item::Text), "a\n\n b \n", r#"["a"," b "]"#);
-    is(Kind::Lines(Item::Number), " 1.50\n.5", "[1.50,0.5]");
-    is(Kind::Json, " {\"a\": 1.0} ", "{\"a\": 1.0}");
-    for kind in [Kind::Text(Text::Long), Kind::Text(Text::Date), Kind::Flag, Kind::Lines(Item::Text), Kind::Json] {
+fn what_is_typed_becomes_json_or_is_reported_to_be_none() {
+    let json = |kind: &FieldKind, typed: &str| kind.json(typed).map(|json| json.map(|json| json.get().to_owned()));
+    let is = |kind: FieldKind, typed: &str, requested: &str| assert_eq!(json(&kind, typed), Ok(Some(requested.to_owned())), "{typed}");
+    is(FieldKind::Text(TextKind::Long), " a\n\"b\" ", r#"" a\n\"b\" ""#);
+    is(FieldKind::Text(TextKind::Url), " https://a.test ", r#""https://a.test""#);
+    is(FieldKind::Number { whole: false }, "0.10", "0.10");
+    is(FieldKind::Number { whole: true }, "12345678901234567890", "12345678901234567890");
+    is(FieldKind::Flag, "false", "false");
+    is(FieldKind::Choice(vec!["\"a\"".to_owned()]), "\"a\"", "\"a\"");
+    is(FieldKind::Lines(ListItem::Text), "a\n\n b \n", r#"["a"," b "]"#);
+    is(FieldKind::Lines(ListItem::Number), " 1.50\n.5", "[1.50,0.5]");
+    is(FieldKind::Json, " {\"a\": 1.0} ", "{\"a\": 1.0}");
+    for kind in [
+        FieldKind::Text(TextKind::Long),
+        FieldKind::Text(TextKind::Date),
+        FieldKind::Flag,
+        FieldKind::Lines(ListItem::Text),
+        FieldKind::Json,
+    ] {
         assert_eq!(json(&kind, ""), Ok(None));
     }
     for (kind, typed) in [
-        (Kind::Number { whole: false }, "1,5"),
-        (Kind::Number { whole: true }, "1.5"),
-        (Kind::Flag, "yes"),
-        (Kind::Choice(vec!["1".to_owned()]), "2"),
-        (Kind::Lines(Item::Number), "1\nx"),
-        (Kind::Lines(Item::Flag), "1"),
-        (Kind::Json, "{"),
+        (FieldKind::Number { whole: false }, "1,5"),
+        (FieldKind::Number { whole: true }, "1.5"),
+        (FieldKind::Flag, "yes"),
+        (FieldKind::Choice(vec!["1".to_owned()]), "2"),
+        (FieldKind::Lines(ListItem::Number), "1\nx"),
+        (FieldKind::Lines(ListItem::Flag), "1"),
+        (FieldKind::Json, "{"),
     ] {
         assert!(json(&kind, typed).is_err(), "{typed}");
     }
@@ -71,19 +77,19 @@ fn what_is_typed_becomes_json_or_is_told_to_be_none() {
 #[test]
 fn a_field_holds_what_it_gives_back_as_it_was_and_nothing_else() {
     let all = [
-        Kind::Text(Text::Long),
-        Kind::Text(Text::Short),
-        Kind::Text(Text::Email),
-        Kind::Text(Text::Url),
-        Kind::Text(Text::Date),
-        Kind::Number { whole: false },
-        Kind::Number { whole: true },
-        Kind::Flag,
-        Kind::Choice(vec!["\"a\"".to_owned(), "1".to_owned(), "null".to_owned()]),
-        Kind::Lines(Item::Text),
-        Kind::Lines(Item::Number),
-        Kind::Lines(Item::Flag),
-        Kind::Json,
+        FieldKind::Text(TextKind::Long),
+        FieldKind::Text(TextKind::Short),
+        FieldKind::Text(TextKind::Email),
+        FieldKind::Text(TextKind::Url),
+        FieldKind::Text(TextKind::Date),
+        FieldKind::Number { whole: false },
+        FieldKind::Number { whole: true },
+        FieldKind::Flag,
+        FieldKind::Choice(vec!["\"a\"".to_owned(), "1".to_owned(), "null".to_owned()]),
+        FieldKind::Lines(ListItem::Text),
+        FieldKind::Lines(ListItem::Number),
+        FieldKind::Lines(ListItem::Flag),
+        FieldKind::Json,
     ];
     let texts = [
         r#""""#,
@@ -123,9 +129,9 @@ fn a_field_holds_what_it_gives_back_as_it_was_and_nothing_else() {
         }
         assert!(held > 0, "{kind:?}");
     }
-    let typed = |kind: Kind, text: &str| kind.typed(&raw(text).unwrap());
-    assert_eq!(typed(Kind::Text(Text::Short), r#""a\nb""#), None);
-    assert_eq!(typed(Kind::Text(Text::Long), r#""a\nb""#).as_deref(), Some("a\nb"));
-    assert_eq!(typed(Kind::Lines(Item::Text), r#"["a",""]"#), None);
-    assert_eq!(typed(Kind::Json, "\"\u{202e}\"").as_deref(), Some("\"\\u202e\""));
+    let typed = |kind: FieldKind, text: &str| kind.typed(&raw(text).unwrap());
+    assert_eq!(typed(FieldKind::Text(TextKind::Short), r#""a\nb""#), None);
+    assert_eq!(typed(FieldKind::Text(TextKind::Long), r#""a\nb""#).as_deref(), Some("a\nb"));
+    assert_eq!(typed(FieldKind::Lines(ListItem::Text), r#"["a",""]"#), None);
+    assert_eq!(typed(FieldKind::Json, "\"\u{202e}\"").as_deref(), Some("\"\\u202e\""));
 }

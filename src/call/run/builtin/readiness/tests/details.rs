@@ -115,7 +115,7 @@ async fn headers_of_an_answer_are_noted_where_they_keep_readers_out() {
 }
 
 #[tokio::test]
-async fn a_body_that_lists_ways_to_pay_in_no_version_is_told_so() {
+async fn a_body_that_lists_ways_to_pay_in_no_version_is_informed() {
     let report = check_challenge(None, json!({ "accepts": [] })).await;
     assert_eq!(codes(&report, "error"), ["version"], "{report:#}");
 }
@@ -153,7 +153,7 @@ async fn a_document_is_what_its_members_say_together() {
 }
 
 /// Returns whether a note contains these words.
-fn says(report: &Value, words: &str) -> bool {
+fn has_note(report: &Value, words: &str) -> bool {
     report["notes"].as_array().unwrap().iter().any(|note| note["message"].as_str().unwrap().contains(words))
 }
 
@@ -164,16 +164,19 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
     let document =
         |version: &str, operations: Value| json!({ "openapi": version, "info": { "title": "t" }, "paths": { "/a": operations } });
     let old = check_document(document("2.0", json!({ "get": {} }))).await;
-    assert!(says(&old, "OpenAPI 2.0 is not a version that indexers read") && says(&old, "no operation has `x-payment-info`"), "{old:#}");
-    assert!(says(&old, "`/info/version` is missing") && !says(&old, "`/info/title` is missing"), "{old:#}");
-    assert!(says(&old, "`/info/contact/email` is missing") && !says(&old, "has a 402 answer but no"), "{old:#}");
+    assert!(
+        has_note(&old, "OpenAPI 2.0 is not a version that indexers read") && has_note(&old, "no operation has `x-payment-info`"),
+        "{old:#}"
+    );
+    assert!(has_note(&old, "`/info/version` is missing") && !has_note(&old, "`/info/title` is missing"), "{old:#}");
+    assert!(has_note(&old, "`/info/contact/email` is missing") && !has_note(&old, "has a 402 answer but no"), "{old:#}");
     let good = check_document(document(
         "3.1.0",
         json!({ "get": priced(fixed.clone(), json!(["x402"])), "post": priced(fixed.clone(), json!([{ "x402": {} }])) }),
     ))
     .await;
     assert_eq!(good["found"]["openapi"], json!({ "operations": 2, "paidOperations": 2 }));
-    assert!(says(&good, "OpenAPI 3.1.0") && !says(&good, "x-payment-info"), "{good:#}");
+    assert!(has_note(&good, "OpenAPI 3.1.0") && !has_note(&good, "x-payment-info"), "{good:#}");
     for (price, whole) in [
         (json!({ "mode": "fixed", "currency": "USD" }), false),
         (json!({ "mode": "fixed", "amount": "1" }), false),
@@ -182,10 +185,10 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
         (json!({ "mode": "dynamic", "max": "2" }), false),
     ] {
         let report = check_document(document("3.1.0", json!({ "get": priced(price.clone(), json!(["x402"])) }))).await;
-        assert_eq!(says(&report, "is neither fixed with currency"), !whole, "{price}");
+        assert_eq!(has_note(&report, "is neither fixed with currency"), !whole, "{price}");
     }
     let other = check_document(document("3.1.0", json!({ "get": priced(fixed, json!(["cash"])) }))).await;
-    assert!(says(&other, "does not name x402"), "{other:#}");
+    assert!(has_note(&other, "does not name x402"), "{other:#}");
 }
 
 #[tokio::test]
@@ -195,7 +198,7 @@ async fn an_operation_that_asks_without_a_price_is_a_warning_only_where_none_has
     let document = |first: &Value| json!({ "openapi": "3.1.0", "paths": { "/a": { "get": first }, "/b": { "post": asks }, "/c/{d}": { "get": asks } } });
     let levels = async |first: &Value| {
         let report = check_document(document(first)).await;
-        assert!(!says(&report, "/c/"), "{report:#}");
+        assert!(!has_note(&report, "/c/"), "{report:#}");
         let notes =
             report["notes"].as_array().unwrap().iter().filter(|note| note["message"].as_str().unwrap().starts_with("POST /b: has a 402"));
         notes.map(|note| note["severity"].clone()).collect::<Vec<_>>()
@@ -205,7 +208,7 @@ async fn an_operation_that_asks_without_a_price_is_a_warning_only_where_none_has
 }
 
 #[tokio::test]
-async fn catalogues_and_servers_are_counted() {
+async fn catalogs_and_servers_are_counted() {
     let whole = json!({ "slug": "a", "priceUsd": 0.1, "url": "https://x.example/", "inputSchema": {} });
     let without = |name: &str| {
         let mut endpoint = whole.clone();
@@ -215,16 +218,16 @@ async fn catalogues_and_servers_are_counted() {
     let mut endpoints = vec![whole.clone(), with(whole.clone(), "/priceUsd", json!(0))];
     endpoints.extend(["slug", "priceUsd", "url", "inputSchema"].map(without));
     let report = check_document(json!({ "schema": "x.hosted-endpoint-catalog.v1", "endpoints": endpoints })).await;
-    assert!(says(&report, "4 endpoints lack") && says(&report, "6 endpoints, 4 of them paid"), "{report:#}");
+    assert!(has_note(&report, "4 endpoints lack") && has_note(&report, "6 endpoints, 4 of them paid"), "{report:#}");
     let packages = check_document(json!({ "name": "a/b", "version": "1", "description": "d", "packages": [1, 2] })).await;
     assert_eq!(packages["found"]["serverJson"]["packages"], 2);
-    assert!(!says(&packages, "there is nothing to connect to"), "{packages:#}");
+    assert!(!has_note(&packages, "there is nothing to connect to"), "{packages:#}");
     let nothing = check_document(json!({ "name": "a/b/c", "version": "1", "packages": [], "description": "d" })).await;
-    assert!(says(&nothing, "there is nothing to connect to") && says(&nothing, "is not of the form"), "{nothing:#}");
+    assert!(has_note(&nothing, "there is nothing to connect to") && has_note(&nothing, "is not of the form"), "{nothing:#}");
     let kinds = check_document(json!({ "kinds": [1, 2, 3] })).await;
-    assert!(says(&kinds, "supports 3 kinds"), "{kinds:#}");
+    assert!(has_note(&kinds, "supports 3 kinds"), "{kinds:#}");
     let servers = check_document(json!({ "mcpServers": { "a": { "url": "https://x.example" } } })).await;
-    assert!(says(&servers, "names 1 MCP servers") && !says(&servers, "that is not https"), "{servers:#}");
+    assert!(has_note(&servers, "names 1 MCP servers") && !has_note(&servers, "that is not https"), "{servers:#}");
 }
 
 #[tokio::test]
@@ -238,8 +241,11 @@ async fn an_overview_for_models_is_plain_text_under_its_name() {
     ] {
         let report = check_at(Router::new().route(path, typed(kind, "# hello")), path).await;
         assert_eq!(report["kind"], found, "{path} as {kind}");
-        let listed =
-            report["expectedDiscoveryUrls"].as_array().unwrap().iter().find(|place| place["url"].as_str().unwrap().ends_with("/llms.txt"));
+        let listed = report["expectedDiscoveryUrls"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|position| position["url"].as_str().unwrap().ends_with("/llms.txt"));
         assert_eq!(listed.unwrap()["found"], json!(path == "/llms.txt" && kind == "text/markdown"), "{path} as {kind}");
     }
 }
@@ -253,8 +259,8 @@ async fn a_discovery_document_is_found_where_it_is_answered_with_success_and_fit
         .route("/.well-known/mcp.json", get(|| async { (StatusCode::NOT_FOUND, Json(json!({}))) }))
         .route("/doc", get(|| async { Json(v1()) }));
     let report = check_at(router, "/doc").await;
-    let places = report["expectedDiscoveryUrls"].as_array().unwrap();
-    let found: Vec<_> = places.iter().map(|place| place["found"].as_bool()).collect();
+    let positions = report["expectedDiscoveryUrls"].as_array().unwrap();
+    let found: Vec<_> = positions.iter().map(|position| position["found"].as_bool()).collect();
     assert_eq!(found, [Some(false), Some(true), Some(false), Some(false), Some(false), None], "{report:#}");
     // Only missing important documents are worth a note.
     let note = report["notes"].as_array().unwrap().iter().find(|note| note["code"] == "discovery_missing").unwrap();
@@ -287,8 +293,8 @@ async fn tools_of_an_mcp_endpoint_are_read_for_names_that_models_refuse() {
     let listed = json!({ "result": { "tools": [tool("a".repeat(64)), tool("a".repeat(65)), tool("b".repeat(66))] } });
     let (mut about, mut notes) = (json!({}), Notes::default());
     mcp::tools(&listed, &mut about, &mut notes);
-    let told = notes.into_vec();
-    assert!(told.iter().any(|note| note.code == "mcp_tool_name" && note.message.starts_with("2 tools")), "{told:?}");
+    let reported = notes.into_vec();
+    assert!(reported.iter().any(|note| note.code == "mcp_tool_name" && note.message.starts_with("2 tools")), "{reported:?}");
     let mut notes = Notes::default();
     mcp::tools(&json!({ "result": { "tools": [tool("a".repeat(64))] } }), &mut about, &mut notes);
     assert!(
@@ -307,6 +313,6 @@ fn forty_notes_are_kept_and_the_first_error_always() {
     }
     notes.error("first", "");
     notes.error("second", "");
-    let kept: Vec<_> = notes.into_vec().iter().map(|note| note.code).collect();
-    assert_eq!((kept.len(), kept.last()), (41, Some(&"first")));
+    let stored: Vec<_> = notes.into_vec().iter().map(|note| note.code).collect();
+    assert_eq!((stored.len(), stored.last()), (41, Some(&"first")));
 }

@@ -10,7 +10,7 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use tollhouse_base::share::Shares;
+use tollhouse_base::cpu_share::CpuShares;
 use tollhouse_capability::{Guard, GuardSettings, testing::serve};
 
 use super::*;
@@ -44,7 +44,7 @@ async fn asked(router: Router, method: Option<Method>) -> Result<Value, SellerEr
     let address = serve(router).await;
     let guard = Guard::new(GuardSettings { allow: vec![address.to_string()], ..GuardSettings::default() }).unwrap();
     let client = ReadinessClient::new(guard, "https://host.example").unwrap();
-    let turn = Shares::new(NonZeroU8::new(2)).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
+    let turn = CpuShares::new(NonZeroU8::new(2)).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
     let quote = ask(&client, (&format!("http://{address}/tool"), method), NOW, &turn).await?;
     Ok(serde_json::to_value(quote).unwrap())
 }
@@ -54,7 +54,7 @@ async fn of(header: Option<Value>, body: Value) -> Result<Value, SellerError> {
 }
 
 #[tokio::test]
-async fn both_wires_are_told_in_one_shape() {
+async fn both_wires_are_reported_in_one_shape() {
     for (header, body, versions) in [
         (Some(v2("1000")), v1("1000"), json!([1, 2])),
         (Some(v2("1000")), json!({}), json!([2])),
@@ -63,12 +63,12 @@ async fn both_wires_are_told_in_one_shape() {
     ] {
         let quote = of(header, body).await.unwrap();
         assert_eq!((&quote["x402Versions"], &quote["method"]), (&versions, &json!("GET")), "{quote:#}");
-        let wanted = json!({
+        let requested = json!({
             "x402Versions": versions, "scheme": "exact", "network": "eip155:84532", "networkV1": "base-sepolia", "asset": USDC, "symbol": "USDC",
             "decimals": 6, "amount": "1000", "amountUsd": 0.001, "payTo": PAY_TO, "maxTimeoutSeconds": 60,
             "expiresAt": NOW.plus_millis(60_000), "eip712": { "name": "USDC", "version": "2" },
         });
-        assert_eq!(quote["accepts"], json!([wanted]));
+        assert_eq!(quote["accepts"], json!([requested]));
     }
 }
 
@@ -83,7 +83,7 @@ async fn a_seller_of_version_2_alone_may_say_so_in_the_body() {
 }
 
 #[tokio::test]
-async fn wires_that_ask_for_different_amounts_are_told_apart_and_so_is_what_nobody_knows() {
+async fn wires_that_ask_for_different_amounts_are_distinguished_and_so_is_what_nobody_knows() {
     let quote = of(Some(v2("1000")), v1("2000")).await.unwrap();
     assert_eq!(quote["accepts"].as_array().map(Vec::len), Some(2));
     assert!(quote["notes"].as_array().unwrap().iter().any(|note| note["code"] == "versions_differ"), "{quote:#}");
@@ -95,7 +95,7 @@ async fn wires_that_ask_for_different_amounts_are_told_apart_and_so_is_what_nobo
 }
 
 #[tokio::test]
-async fn a_seller_that_takes_posts_alone_is_asked_so_and_a_method_that_is_said_is_the_only_one() {
+async fn a_seller_that_takes_only_posts_is_asked_by_post() {
     let posts = || Router::new().route("/tool", post(|| async { asks(Some(v2("7")), &json!({})) }));
     assert_eq!(asked(posts(), None).await.unwrap()["method"], "POST");
     assert_eq!(asked(posts(), Some(Method::Post)).await.unwrap()["accepts"][0]["amount"], "7");
@@ -103,7 +103,7 @@ async fn a_seller_that_takes_posts_alone_is_asked_so_and_a_method_that_is_said_i
 }
 
 #[tokio::test]
-async fn a_seller_that_does_not_answer_as_it_should_is_told_by_what_it_did() {
+async fn a_seller_that_does_not_answer_as_it_should_is_reported_by_what_it_did() {
     let of = |router: fn() -> Response| asked(Router::new().route("/tool", any(move || async move { router() })), None);
     assert_eq!(of(|| "free".into_response()).await.unwrap_err(), SellerError::NotPaid { status: 200 });
     assert_eq!(of(|| Status::NOT_FOUND.into_response()).await.unwrap_err(), SellerError::NotPaid { status: 404 });
@@ -119,13 +119,13 @@ async fn a_seller_that_does_not_answer_as_it_should_is_told_by_what_it_did() {
         || asks(Some(v2("-1")), &v1("1.5")),
     ] {
         let refused = of(garbage).await.unwrap_err();
-        assert!(matches!(&refused, SellerError::Unreadable(why) if !why.is_empty()), "{refused}");
+        assert!(matches!(&refused, SellerError::Unreadable(reason) if !reason.is_empty()), "{refused}");
     }
-    for (url, why) in [("nonsense", "no scheme"), ("https://127.0.0.1/", "not a public host"), ("http://example.com/", "use https")] {
+    for (url, reason) in [("nonsense", "no scheme"), ("https://127.0.0.1/", "not a public host"), ("http://example.com/", "use https")] {
         let client = ReadinessClient::new(Guard::new(GuardSettings::default()).unwrap(), "https://host.example").unwrap();
-        let turn = Shares::new(None).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
+        let turn = CpuShares::new(None).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
         let refused = ask(&client, (url, None), NOW, &turn).await.unwrap_err();
-        assert!(matches!(&refused, SellerError::Url(error) if error.to_string().contains(why)), "{refused}");
+        assert!(matches!(&refused, SellerError::Url(error) if error.to_string().contains(reason)), "{refused}");
     }
 }
 
@@ -137,8 +137,8 @@ async fn a_seller_that_takes_its_time_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn however_many_ways_to_pay_there_are_some_are_told() {
+async fn however_many_ways_to_pay_there_are_some_are_reported() {
     let mut many = v2("1");
     many["accepts"] = json!((0..100).map(|amount| v2(&amount.to_string())["accepts"][0].clone()).collect::<Vec<_>>());
-    assert_eq!(of(Some(many), json!({})).await.unwrap()["accepts"].as_array().map(Vec::len), Some(MOST));
+    assert_eq!(of(Some(many), json!({})).await.unwrap()["accepts"].as_array().map(Vec::len), Some(MAX));
 }

@@ -11,7 +11,7 @@ use crate::{
 const ONE: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
 const OTHER: &str = "4zMMC9srt5Ri5X14GAgXhaHii3GnPAEERYPJgZJDncDU";
 
-fn says(payer: &str, signers: &[&str]) -> Value {
+fn answers(payer: &str, signers: &[&str]) -> Value {
     json!({
         "kinds": [
             { "x402Version": 2, "scheme": "exact", "network": "eip155:8453", "extra": { "feePayer": "nobody" } },
@@ -23,38 +23,39 @@ fn says(payer: &str, signers: &[&str]) -> Value {
 
 #[test]
 fn the_fee_payer_is_that_of_the_network_and_an_address_on_it() {
-    let heard = |body: &Value| {
-        let supported = Supported::default();
-        supported.hear(body, &SOLANA);
+    let received = |body: &Value| {
+        let supported = SupportedCache::default();
+        supported.update(body, &SOLANA);
         supported.fee_payer()
     };
-    assert_eq!(heard(&says(ONE, &[])).as_deref(), Some(ONE));
-    assert_eq!(heard(&says("0x036CbD53842c5426634e7929541eC2318f3dCF7e", &[])), None);
-    assert_eq!(heard(&json!({ "kinds": [] })), None);
+    assert_eq!(received(&answers(ONE, &[])).as_deref(), Some(ONE));
+    assert_eq!(received(&answers("0x036CbD53842c5426634e7929541eC2318f3dCF7e", &[])), None);
+    assert_eq!(received(&json!({ "kinds": [] })), None);
     assert_eq!(
-        heard(&json!({ "kinds": [{ "scheme": "exact", "network": "solana", "extra": { "feePayer": ONE } }] })).as_deref(),
+        received(&json!({ "kinds": [{ "scheme": "exact", "network": "solana", "extra": { "feePayer": ONE } }] })).as_deref(),
         Some(ONE)
     );
 }
 
 #[test]
 fn who_takes_what_was_charged_is_that_of_the_network() {
-    let supported = Supported::default();
+    let supported = SupportedCache::default();
     let address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
     let kinds = json!([{ "x402Version": 2, "scheme": "upto", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }]);
-    supported.hear(&json!({ "kinds": kinds }), &BASE);
+    supported.update(&json!({ "kinds": kinds }), &BASE);
     assert_eq!((supported.meter().as_deref(), supported.fee_payer()), (Some(address), None));
-    supported.hear(&json!({ "kinds": kinds }), &SOLANA);
+    supported.update(&json!({ "kinds": kinds }), &SOLANA);
     assert_eq!(supported.meter(), None);
-    supported.hear(&json!({ "kinds": [{ "scheme": "exact", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }] }), &BASE);
+    supported
+        .update(&json!({ "kinds": [{ "scheme": "exact", "network": BASE.caip2, "extra": { "facilitatorAddress": address } }] }), &BASE);
     assert_eq!(supported.meter(), None);
 }
 
 #[test]
 fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
-    let supported = Supported::default();
-    for (said, then) in [(says(ONE, &[]), ONE), (says(OTHER, &[OTHER, ONE]), ONE), (says(OTHER, &[OTHER]), OTHER)] {
-        supported.hear(&said, &SOLANA);
+    let supported = SupportedCache::default();
+    for (message, then) in [(answers(ONE, &[]), ONE), (answers(OTHER, &[OTHER, ONE]), ONE), (answers(OTHER, &[OTHER]), OTHER)] {
+        supported.update(&message, &SOLANA);
         assert_eq!(supported.fee_payer().as_deref(), Some(then));
     }
 }
@@ -62,12 +63,12 @@ fn who_pays_the_fees_stays_it_while_it_is_one_of_the_signers() {
 #[test]
 fn no_answer_but_a_list_says_what_is_settled() {
     let kinds = json!({ "kinds": [] });
-    assert_eq!(read(Answer::Json(StatusCode::OK, kinds.clone())), Ok(kinds.clone()));
+    assert_eq!(read(HttpAnswer::Json(StatusCode::OK, kinds.clone())), Ok(kinds.clone()));
     for answer in [
-        Answer::Json(StatusCode::OK, json!({ "kinds": "all" })),
-        Answer::Json(StatusCode::BAD_GATEWAY, kinds),
-        Answer::Unsent(String::new()),
-        Answer::Nothing(String::new()),
+        HttpAnswer::Json(StatusCode::OK, json!({ "kinds": "all" })),
+        HttpAnswer::Json(StatusCode::BAD_GATEWAY, kinds),
+        HttpAnswer::Unsent(String::new()),
+        HttpAnswer::Nothing(String::new()),
     ] {
         assert!(read(answer).is_err());
     }
@@ -76,12 +77,12 @@ fn no_answer_but_a_list_says_what_is_settled() {
 #[test]
 fn nothing_can_be_paid_where_somebody_has_to_pay_the_fees_and_nobody_does() {
     let shut_out = |body: &Value, network: &Network| {
-        let supported = Supported::default();
-        supported.hear(body, network);
-        supported.shuts_out(network)
+        let supported = SupportedCache::default();
+        supported.update(body, network);
+        supported.excludes(network)
     };
     let nobody = json!({ "kinds": [] });
-    assert_eq!([shut_out(&nobody, &SOLANA), shut_out(&says(ONE, &[]), &SOLANA), shut_out(&nobody, &BASE)], [true, false, false]);
+    assert_eq!([shut_out(&nobody, &SOLANA), shut_out(&answers(ONE, &[]), &SOLANA), shut_out(&nobody, &BASE)], [true, false, false]);
 }
 
 #[test]
@@ -92,13 +93,13 @@ fn who_does_not_answer_is_asked_ever_more_rarely() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_asked_any_more_once_nobody_has_the_answers() {
-    let line = Arc::new(Line::new("http://127.0.0.1:1", &FacilitatorAccess::default(), Clock::fixed(Timestamp(0))).unwrap());
+    let line = Arc::new(FacilitatorClient::new("http://127.0.0.1:1", &FacilitatorAccess::default(), Clock::fixed(Timestamp(0))).unwrap());
     let asking = Arc::downgrade(&line);
-    drop(Supported::watch(line, &SOLANA));
+    drop(SupportedCache::watch(line, &SOLANA));
     let ended = async {
         while asking.strong_count() > 0 {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(TIMEOUT).await;
         }
     };
-    tokio::time::timeout(KEPT, ended).await.unwrap();
+    tokio::time::timeout(FRESH_FOR, ended).await.unwrap();
 }

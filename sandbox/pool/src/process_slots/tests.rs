@@ -1,0 +1,137 @@
+use futures_util::FutureExt;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn place_is_taken_until_it_is_dropped() {
+    let slots = ProcessSlots::new(2, u64::MAX, UserAllocator::default());
+    let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
+    one.leave();
+    assert!(slots.take().is_none() && slots.taken() == 2, "what leaves is there yet");
+    drop(one);
+    drop(slots.take().unwrap());
+    drop(other);
+    assert_eq!((slots.taken(), slots.bytes()), (0, 0));
+    assert!(ProcessSlots::new(0, 0, UserAllocator::default()).take().is_some(), "one there may always be");
+}
+
+#[test]
+fn process_fits_by_what_others_were_measured_to_hold() {
+    let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
+    let one = slots.take().unwrap();
+    assert_eq!(slots.bytes(), UNMEASURED_BYTES);
+    one.note(90 * MIB);
+    assert!(slots.take().is_none() && slots.bytes() == 90 * MIB);
+    one.note(84 * MIB);
+    let other = slots.take().unwrap();
+    assert_eq!(slots.bytes(), 100 * MIB);
+    other.note(3 * MIB);
+    drop(one);
+    assert_eq!((slots.bytes(), other.bytes()), (3 * MIB, 3 * MIB));
+}
+
+#[test]
+fn who_waits_lacks_what_does_not_come_by_itself() {
+    let slots = ProcessSlots::new(2, 100 * MIB, UserAllocator::default());
+    let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
+    assert_eq!(slots.lack(), None, "nobody waits");
+    other.note(90 * MIB);
+    assert_eq!(slots.lack(), Some(SlotShortage::Memory), "they have grown");
+    other.note(UNMEASURED_BYTES);
+    let waits = slots.wait();
+    assert_eq!(slots.lack(), Some(SlotShortage::Places));
+    one.leave();
+    one.leave();
+    assert_eq!(slots.lack(), None, "one is about to leave");
+    other.note(90 * MIB);
+    assert_eq!(slots.lack(), Some(SlotShortage::Memory));
+    other.leave();
+    let more = slots.wait();
+    assert_eq!(slots.lack(), None);
+    let crowd = [slots.wait(), slots.wait()];
+    assert_eq!(slots.lack(), None, "nobody stays whose place they could have");
+    drop((one, other, more, crowd));
+    assert_eq!(slots.lack(), None);
+    assert!(slots.take_unused().is_none());
+    drop(waits);
+    assert!(slots.take_unused().is_some());
+}
+
+#[test]
+fn memory_of_what_leaves_is_about_to_come_however_it_changes() {
+    let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
+    let [large, small] = [slots.take().unwrap(), slots.take().unwrap()];
+    let _waits = slots.wait();
+    large.leave();
+    large.note(90 * MIB);
+    small.note(84 * MIB);
+    assert_eq!(slots.lack(), None);
+    small.note(84 * MIB + 1);
+    assert_eq!(slots.lack(), Some(SlotShortage::Memory));
+    drop(large);
+    assert_eq!(slots.bytes(), 84 * MIB + 1);
+}
+
+#[tokio::test]
+async fn who_waits_learns_when_a_place_may_be_fetched() {
+    let slots = ProcessSlots::new(3, u64::MAX, UserAllocator::default());
+    let [one, other] = [slots.take().unwrap(), slots.take().unwrap()];
+    let describe = |does: &dyn Fn()| {
+        let mut changed = Box::pin(slots.changed());
+        changed.as_mut().enable();
+        does();
+        changed.now_or_never().is_some()
+    };
+    let nothing = || ();
+    let third = Mutex::new(slots.take());
+    for does in [&(|| slots.note_idle()) as &dyn Fn(), &|| one.note(1), &|| drop(third.lock().unwrap().take())] {
+        assert!(!describe(does), "nobody waits");
+    }
+    one.note(UNMEASURED_BYTES);
+    let _waits = slots.wait();
+    assert!(!describe(&nothing) && describe(&|| slots.note_idle()));
+    assert!(!describe(&|| one.note(UNMEASURED_BYTES + 1)) && describe(&|| one.note(UNMEASURED_BYTES)));
+    assert!(!describe(&|| one.note(UNMEASURED_BYTES)), "it holds what it held");
+    let one = Mutex::new(Some(one));
+    assert!(describe(&|| drop(one.lock().unwrap().take())));
+    drop(other);
+}
+
+#[test]
+fn what_zygotes_hold_is_nobody_elses() {
+    let slots = ProcessSlots::new(9, 100 * MIB, UserAllocator::default());
+    let one = slots.take().unwrap();
+    one.note(60 * MIB);
+    let zygotes = ZygoteCounts { zygotes: 1, bytes: 30 * MIB };
+    slots.note_zygotes(zygotes);
+    assert_eq!((slots.zygotes(), slots.bytes(), slots.lack()), (zygotes, 60 * MIB, None));
+    assert!(slots.take().is_none());
+    one.note(71 * MIB);
+    assert_eq!(slots.lack(), Some(SlotShortage::Memory));
+    let _waits = slots.wait();
+    let changed = slots.changed();
+    let mut changed = std::pin::pin!(changed);
+    changed.as_mut().enable();
+    slots.note_zygotes(zygotes);
+    assert!(changed.as_mut().now_or_never().is_none());
+    slots.note_zygotes(ZygoteCounts::default());
+    assert!(changed.now_or_never().is_some() && slots.take().is_some());
+    slots.note_zygotes(ZygoteCounts { zygotes: 1, bytes: 200 * MIB });
+    drop(one);
+}
+
+#[test]
+fn process_has_its_user_to_itself_until_it_is_gone() {
+    let range: crate::Users = "10-11".parse().unwrap();
+    let slots = ProcessSlots::new(2, u64::MAX, range.next_free_with(rustix::thread::CapabilitySet::all(), 0));
+    let [one, other] = [slots.take().unwrap(), slots.take_unused().unwrap()];
+    assert_eq!([&one, &other].map(|slot| slot.user()), [Some(10), Some(11)]);
+    one.leave();
+    assert!(slots.take().is_none(), "the user of one who leaves is not free yet");
+    drop(other);
+    assert_eq!(slots.take().unwrap().user(), Some(11));
+    drop(one);
+    assert_eq!(slots.take().unwrap().user(), Some(10));
+}

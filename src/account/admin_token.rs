@@ -1,0 +1,83 @@
+//! The admin token: set in the environment, or created on first start.
+
+use std::{
+    fmt,
+    io::{self, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
+use super::token::{Token, TooShort};
+
+/// Why there is no valid admin token.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum TokenError {
+    #[error(transparent)]
+    TooShort(#[from] TooShort),
+    #[error("`{0}` can be read by others: set its mode to 0600")]
+    Readable(String),
+    #[error("`{0}` cannot be made or read")]
+    File(String, #[source] io::Error),
+}
+
+/// The hash of the admin token. The token itself is not kept.
+pub struct AdminToken(Token);
+
+impl fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken")
+    }
+}
+
+impl AdminToken {
+    /// Returns the `given` token, or else the one in `file`, or else a new one written there with mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or created or is readable by others, or the token is too short.
+    pub fn open(given: Option<&str>, file: &Path) -> Result<Self, TokenError> {
+        let position = || file.display().to_string();
+        let unread = |error| TokenError::File(position(), error);
+        let token = match given {
+            Some(token) => token.to_owned(),
+            None => match std::fs::metadata(file) {
+                Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => return Err(TokenError::Readable(position())),
+                Ok(_) => std::fs::read_to_string(file).map_err(unread)?.trim().to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => make(file).map_err(unread)?,
+                Err(error) => return Err(unread(error)),
+            },
+        };
+        Ok(Self(Token::of(&token)?))
+    }
+
+    /// Compares in constant time.
+    #[must_use]
+    pub fn matches(&self, given: &[u8]) -> bool {
+        self.0.matches(given)
+    }
+
+    /// Returns a short [id](Token::id) of the token.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.0.id()
+    }
+
+    /// Returns whether a token with another purpose is the same.
+    #[must_use]
+    pub fn is(&self, other: &Token) -> bool {
+        self.0.is(other)
+    }
+}
+
+fn make(file: &Path) -> io::Result<String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let token = format!("adm_{}", URL_SAFE_NO_PAD.encode(random));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    writeln!(file, "{token}")?;
+    file.sync_all()?;
+    Ok(token)
+}

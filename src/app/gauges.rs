@@ -1,0 +1,106 @@
+//! Gauges, measured when metrics are requested. Counters are kept where events happen.
+
+use std::sync::{Arc, LazyLock};
+
+use tollhouse_front::FrontServices;
+use tollhouse_money::count_unresolved;
+use tollhouse_operate::process::Process;
+use tollhouse_pool::Status;
+use tollhouse_protocol::JailLayer;
+use tollhouse_store::{Space, SpaceSize};
+use tollhouse_telemetry::{Gather, Samples, metric_table};
+
+use super::services::Services;
+
+/// The layers of the jail with their names.
+static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =
+    LazyLock::new(|| JailLayer::ALL.iter().map(|layer| (*layer, &*layer.to_string().leak())).collect());
+
+/// Maximum number of unresolved settlements to count.
+const MAX_UNRESOLVED: usize = 1_000;
+
+/// Returns the function that measures all gauges, as long as the host exists.
+pub(super) fn gather(services: &Arc<Services>, shared: &Arc<FrontServices>) -> Gather {
+    let (services, shared) = (Arc::downgrade(services), Arc::downgrade(shared));
+    Arc::new(move || {
+        let host = services.upgrade().zip(shared.upgrade());
+        Box::pin(async move {
+            let mut samples = Samples::counted();
+            if let Some((services, shared)) = host {
+                all(&mut samples, &services, &shared).await;
+            }
+            samples
+        })
+    })
+}
+
+async fn all(samples: &mut Samples, services: &Services, shared: &FrontServices) {
+    samples.put(&metric_table::BUILD, [env!("CARGO_PKG_VERSION")], true);
+    samples.put(&metric_table::CALLS_UNDER_WAY, [], services.calls.in_flight());
+    shared.intake.measured(samples);
+    samples.put(&metric_table::SETTLEMENTS_OPEN, [], services.payments.open_intents());
+    match count_unresolved(&*services.store, MAX_UNRESOLVED).await {
+        Ok(unresolved) => samples.put(&metric_table::SETTLEMENTS_UNRESOLVED, [], unresolved),
+        Err(error) => tracing::warn!(%error, "unresolved settlements could not be counted"),
+    }
+    samples.put(&metric_table::FENCED, [], services.replica.is_fenced());
+    samples.put(&metric_table::ENDING, [], shared.shutdown.announced());
+    stored(samples, services).await;
+    pool(samples, &services.pool.status());
+    samples.put(&metric_table::POOL_FAILING, [], services.pool.cannot_start());
+    Process::look().measured(samples);
+}
+
+async fn stored(samples: &mut Samples, services: &Services) {
+    let sizes = services.store.sizes();
+    samples.put(&metric_table::SYNCS, [], sizes.syncs);
+    let mut kinds: Vec<(&'static str, SpaceSize)> = vec![];
+    for (space, kind) in Space::ALL.iter().filter_map(|space| Some((space, space.kind()?))) {
+        let SpaceSize { entries, bytes } = sizes.spaces.get(space).copied().unwrap_or_default();
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, sum)) => *sum = SpaceSize { entries: sum.entries + entries, bytes: sum.bytes + bytes },
+            None => kinds.push((kind, SpaceSize { entries, bytes })),
+        }
+    }
+    kinds.push(("freeReceipts", services.free_receipts.size().await));
+    for (kind, SpaceSize { entries, bytes }) in kinds {
+        samples.put(&metric_table::STORE_ROWS, [kind], entries);
+        samples.put(&metric_table::STORE_BYTES, [kind], bytes);
+    }
+    let disk = services.disk.usage();
+    for (part, bytes) in [("all", disk.used_bytes), ("store", disk.store_bytes), ("files", disk.files_bytes)] {
+        samples.put(&metric_table::DATA_BYTES, [part], bytes);
+    }
+    samples.put(&metric_table::DISK_FREE, [], disk.free_bytes);
+}
+
+fn pool(samples: &mut Samples, status: &Status) {
+    samples.put(&metric_table::POOL_PROCESSES, [], status.processes);
+    let workers = [("idle", status.idle), ("spare", status.spares), ("running", status.running), ("waiting", status.waiting_in_ops)];
+    workers.into_iter().for_each(|(state, many)| samples.put(&metric_table::POOL_WORKERS, [state], many));
+    samples.put(&metric_table::POOL_QUEUED, [], status.queued);
+    samples.put(&metric_table::POOL_BYTES, ["workers"], status.process_bytes);
+    samples.put(&metric_table::POOL_BYTES, ["zygotes"], status.zygote_bytes);
+    samples.put(&metric_table::POOL_ZYGOTES, [], status.zygotes);
+    let totals = &status.totals;
+    let counted = [
+        (&metric_table::POOL_RUNS, totals.calls),
+        (&metric_table::POOL_COLD, totals.cold_calls),
+        (&metric_table::POOL_PIPELINED, totals.pipelined),
+        (&metric_table::POOL_REFUSED, totals.refused),
+        (&metric_table::POOL_STOPS, totals.stops),
+        (&metric_table::POOL_KILLS, totals.kills),
+        (&metric_table::POOL_CRASHES, totals.crashes),
+        (&metric_table::POOL_CANCELS, totals.cancels),
+        (&metric_table::POOL_STARTED, totals.started),
+        (&metric_table::POOL_FORKED, totals.forked),
+        (&metric_table::POOL_FAILED_STARTS, totals.failed_starts),
+        (&metric_table::POOL_REPLACED, totals.replaced),
+        (&metric_table::POOL_IDLE_FAULTS, totals.idle_faults),
+    ];
+    counted.into_iter().for_each(|(metric, count)| samples.put(metric, [], count));
+    for (layer, name) in &*LAYERS {
+        samples.put(&metric_table::JAIL, [*name], status.jail.contains(layer));
+        samples.put(&metric_table::JAIL_REFUSED, [*name], status.jail_refused.iter().any(|refused| refused.layer == *layer));
+    }
+}

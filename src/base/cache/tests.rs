@@ -1,0 +1,44 @@
+use super::*;
+
+impl CacheKey for u8 {
+    fn bytes(&self) -> usize {
+        1
+    }
+
+    fn is_in_use(&self) -> bool {
+        false
+    }
+
+    fn is_whole(&self) -> bool {
+        *self > 0
+    }
+}
+
+#[tokio::test]
+async fn who_waited_for_one_that_made_nothing_knows_why_and_who_comes_later_tries_again() {
+    let ready = Cache::<&str, u8>::new(9);
+    let mut turn = ready.turn(&"it").await;
+    let waits = || async {
+        let started = Instant::now();
+        ready.turn(&"it").await.failed_since(started).map(str::to_owned)
+    };
+    let fails = async {
+        tokio::task::yield_now().await;
+        turn.fail("away".to_owned());
+        drop(turn);
+    };
+    let (first, second, ()) = tokio::join!(waits(), waits(), fails);
+    assert_eq!((first.as_deref(), second.as_deref()), (Some("away"), Some("away")));
+    assert_eq!(waits().await, None);
+    assert!(ready.making().is_empty());
+}
+
+#[test]
+fn what_is_not_whole_yields_to_what_is() {
+    let ready = Cache::<&str, u8>::new(9);
+    ready.put(&"it", 0);
+    assert_eq!(ready.keep(&"it", 2, || true), Some((2, vec![])));
+    assert_eq!(ready.keep(&"it", 1, || true), Some((2, vec![])));
+    ready.put(&"it", 0);
+    assert_eq!((ready.keep(&"it", 2, || false), ready.get("it")), (None, Some(0)));
+}

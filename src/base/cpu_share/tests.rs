@@ -1,0 +1,161 @@
+use super::*;
+
+const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+
+/// Gives each address a tenth of a second of processor time per second.
+fn shares(busy: bool) -> Arc<CpuShares> {
+    CpuShares::of(NonZeroU8::new(10), Machine::fixed(1.0, busy))
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Takes a turn that costs `cost` and returns how long it waited.
+async fn takes(shares: &Arc<CpuShares>, address: IpAddr, cost: Duration) -> Result<Duration, OverCpuShare> {
+    let started = Instant::now();
+    shares.turn(address, Duration::ZERO).await?.spent(cost);
+    Ok(started.elapsed())
+}
+
+fn is_at_once(waited: &Result<Duration, OverCpuShare>) -> bool {
+    waited.is_ok_and(|waited| waited < millis(50))
+}
+
+#[tokio::test]
+async fn who_uses_more_than_its_share_waits_and_nobody_else_does() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "what it will cost is not known yet");
+    let waited = takes(&shares, ONE, millis(1)).await.unwrap();
+    assert!(waited > millis(150), "a fifth of a second for what is a fiftieth above the burst: {waited:?}");
+    assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
+}
+
+#[tokio::test]
+async fn who_would_wait_too_long_learns_when_to_come_again() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    takes(&shares, ONE, millis(1_000)).await.unwrap();
+    assert_eq!(takes(&shares, ONE, millis(1)).await, Err(OverCpuShare { seconds: 10 }));
+}
+
+#[tokio::test]
+async fn a_lone_address_may_use_everything_and_owes_nothing_for_it() {
+    let shares = shares(true);
+    for _ in 0..100 {
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    assert!(takes(&shares, ONE, millis(1)).await.is_ok());
+}
+
+#[tokio::test]
+async fn nobody_waits_while_there_is_processor_time_left_over() {
+    let shares = shares(false);
+    for _ in 0..100 {
+        takes(&shares, OTHER, millis(1)).await.unwrap();
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+}
+
+#[tokio::test]
+async fn turns_that_are_in_flight_count_as_what_they_are_expected_to_cost() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    let dear = shares.turn(ONE, millis(500)).await.unwrap();
+    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second one beside it");
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    // It cost nothing in the end.
+    drop(dear);
+    assert!(is_at_once(&takes(&shares, ONE, millis(1)).await));
+}
+
+#[tokio::test]
+async fn who_owes_nothing_is_not_remembered() {
+    let shares = shares(true);
+    takes(&shares, OTHER, Duration::ZERO).await.unwrap();
+    takes(&shares, ONE, millis(20)).await.unwrap();
+    assert_eq!(shares.now().accounts.len(), 1);
+    sleep(millis(250)).await;
+    shares.prune_idle();
+    assert!(shares.now().accounts.is_empty());
+}
+
+#[tokio::test]
+async fn without_a_limit_nobody_waits_or_is_remembered() {
+    let shares = CpuShares::of(None, Machine::fixed(1.0, true));
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    for _ in 0..10 {
+        assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
+    }
+    assert!(shares.now().accounts.is_empty());
+}
+
+#[tokio::test]
+async fn time_outside_of_turns_counts_and_is_waited_for_no_longer_than_a_turn() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    shares.spend(ONE, millis(70));
+    let waited = takes(&shares, ONE, millis(1)).await.unwrap();
+    assert!(waited > millis(150), "a fiftieth above the burst: {waited:?}");
+    (0..1_000).for_each(|_| shares.spend(ONE, millis(100)));
+    assert!(takes(&shares, ONE, millis(1)).await.is_ok(), "it is bounded");
+    assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
+}
+
+/// Keeps the processor busy for `time`.
+fn computes(time: Duration) {
+    let started = thread_time();
+    while thread_time() - started < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Regression: a publish that waited half a minute for a lock was charged half a minute of processor time.
+#[tokio::test(start_paused = true)]
+async fn who_waits_owes_nothing_for_that() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    turn.during(sleep(millis(30_000))).await;
+    assert!(turn.total() < millis(100), "{:?}", turn.total());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_computes_owes_that_wherever_it_is_done() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    let owes = |least: u64| {
+        let total = turn.total();
+        assert!(total >= millis(least) && total < millis(least + 100), "{total:?} of {least} ms");
+    };
+    turn.work(|| computes(millis(10)));
+    owes(10);
+    turn.during(async {
+        computes(millis(10));
+        tokio::task::yield_now().await;
+        computes(millis(10));
+        tokio::task::block_in_place(|| computes(millis(10)));
+        tokio::task::spawn_blocking(turn_for(|| computes(millis(10)))).await.unwrap();
+        used(millis(1_000));
+    })
+    .await;
+    owes(1_050);
+    // Outside of any turn.
+    used(millis(1_000));
+    turn_for(|| computes(millis(1)))();
+    owes(1_050);
+}
+
+#[tokio::test]
+async fn work_that_is_given_up_is_owed_as_far_as_it_was_done() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    let work = turn.during(async {
+        computes(millis(10));
+        std::future::pending::<()>().await;
+    });
+    assert!(tokio::time::timeout(millis(1), work).await.is_err());
+    assert!(turn.total() >= millis(10), "{:?}", turn.total());
+}

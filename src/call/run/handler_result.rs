@@ -1,0 +1,70 @@
+//! The answer of a run.
+
+use bytes::Bytes;
+use serde_json::Value;
+use tollhouse_catalog::{LiveEndpoint, ValidationError};
+use tollhouse_money::receipt;
+use tollhouse_protocol::{FAILED, are_blocks};
+use tollhouse_tool::Mismatch;
+
+use crate::CallError;
+
+/// A handler's answer: a valid result, or a failure that the handler reports itself by an error status or by MCP blocks
+/// with `isError`.
+#[derive(Debug)]
+pub struct HandlerResult {
+    /// The handler's HTTP status.
+    pub status: u16,
+    /// The handler's headers.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+    /// Hash of the canonical form if it is JSON and a success, otherwise of the bytes.
+    pub result_hash: String,
+    /// Whether it is charged.
+    pub(super) success: bool,
+}
+
+impl HandlerResult {
+    /// Constructs an answer of the host's own code.
+    pub(super) fn json(live: &LiveEndpoint, value: &Value) -> Result<Self, CallError> {
+        Self::check(live, 200, vec![], crate::json_bytes(value), Some(value))
+    }
+
+    /// Validates an answer. `value` is `body` as JSON, or `None` if it is not JSON. If only the tool's worker can
+    /// validate it, that has already happened.
+    pub(super) fn check(
+        live: &LiveEndpoint,
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: Bytes,
+        value: Option<&Value>,
+    ) -> Result<Self, CallError> {
+        let good = (200..300).contains(&status);
+        if good {
+            live.output.check_answer(&headers, value).map_err(CallError::Output)?;
+        }
+        let failed = are_blocks(&headers) && value.is_some_and(|blocks| blocks[FAILED] == true);
+        let success = good && !failed;
+        let result_hash = match value.filter(|_| success) {
+            Some(value) => receipt::json_hash(value),
+            None => receipt::bytes_hash(&body),
+        };
+        Ok(Self { status, headers, body, result_hash, success })
+    }
+
+    /// Returns whether the answer is charged: a 2xx status, and no MCP blocks with `isError`.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.success
+    }
+}
+
+/// Converts a failed validation. `mismatch` constructs the error for input or output.
+pub(super) fn is_mismatch(unfit: ValidationError, mismatch: impl FnOnce(Mismatch) -> CallError) -> CallError {
+    match unfit {
+        ValidationError::Mismatch(problems) => mismatch(problems),
+        ValidationError::Stopped(reason) => CallError::Stopped(reason),
+        ValidationError::Pool(error) => error.into(),
+    }
+}

@@ -1,0 +1,69 @@
+//! `ctx.charge`: the charge that a handler sets for its call.
+
+use std::sync::{Mutex, PoisonError};
+
+use tollhouse_protocol::OpFailure;
+use tollhouse_tool::MicroUsd;
+
+use super::failure::invalid_argument;
+
+/// The charge of one call, as set by its handler.
+#[derive(Debug, Default)]
+pub struct MeteredCharge {
+    /// The maximum that the caller has agreed to pay. Zero if the price is fixed.
+    max: MicroUsd,
+    charged: Mutex<Option<MicroUsd>>,
+}
+
+impl MeteredCharge {
+    /// Creates the charge of a call that costs at most `max`, or zero if the price is fixed.
+    #[must_use]
+    pub fn new(max: MicroUsd) -> Self {
+        Self { max, charged: Mutex::default() }
+    }
+
+    /// Returns the last amount that was set.
+    #[must_use]
+    pub fn charged(&self) -> Option<MicroUsd> {
+        *self.charged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the charge. An invalid amount changes nothing.
+    pub(super) fn charge(&self, usd: &str) -> Result<(), OpFailure> {
+        if self.max.is_zero() {
+            return Err(invalid_argument("the price of this endpoint is fixed: a call is charged for where `maxPriceUsd` is set"));
+        }
+        let amount = MicroUsd::from_decimal(usd).map_err(|error| invalid_argument(error.to_string()))?;
+        if amount > self.max {
+            return Err(invalid_argument(format!("{amount} USD is more than the `maxPriceUsd` of {} USD", self.max)));
+        }
+        *self.charged.lock().unwrap_or_else(PoisonError::into_inner) = Some(amount);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_amount_counts_and_what_cannot_be_changes_nothing() {
+        let charge = MeteredCharge::new(MicroUsd(50_000));
+        assert_eq!(charge.charged(), None);
+        for (usd, micros) in [("0.02", 20_000), ("0.05", 50_000), ("0", 0), ("0.000001", 1)] {
+            charge.charge(usd).unwrap();
+            assert_eq!(charge.charged(), Some(MicroUsd(micros)));
+        }
+        for usd in ["0.050001", "1", "-0.01", "0.0000001", "1e-3", "", ".", "0.01 ", "NaN", "Infinity", "0x1", "99999999999999999999"] {
+            assert_eq!(charge.charge(usd).unwrap_err().code, "invalid_argument", "{usd}");
+            assert_eq!(charge.charged(), Some(MicroUsd(1)), "{usd}");
+        }
+    }
+
+    #[test]
+    fn a_fixed_price_is_not_charged_for() {
+        let charge = MeteredCharge::new(MicroUsd::ZERO);
+        assert!(charge.charge("0").is_err() && charge.charge("0.01").is_err());
+        assert_eq!(charge.charged(), None);
+    }
+}

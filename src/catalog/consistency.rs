@@ -1,0 +1,59 @@
+//! Consistency check of endpoints and their versions, for a store without concurrent writes.
+
+use tollhouse_base::check_report::CheckReport;
+use tollhouse_objects::ObjectLayout;
+use tollhouse_store::{Store, StoreError, TerminatedText};
+use tollhouse_tool::Runtime;
+
+use super::{
+    entry::{CARDS, Card, ENDPOINTS},
+    open::CATALOGUED,
+    retired,
+    scan::VERSION_OWNERS,
+    source::{VERSIONS, check_versions},
+};
+
+/// Rows per page. Small, because sources may be large.
+const PAGE: usize = 64;
+
+/// Checks each version against its hash, endpoints against versions, and the indexes of both.
+///
+/// # Errors
+///
+/// The error of the store. An unreadable row is reported as an inconsistency.
+pub async fn check_catalogue(store: &dyn Store, objects: &ObjectLayout, flaws: &mut CheckReport) -> Result<(), StoreError> {
+    check_versions(store, objects, PAGE, flaws).await?;
+    // A store without cards was last used by a version before cards.
+    let has_cards = CATALOGUED.get(store, &()).await?.is_some();
+    let mut rows = ENDPOINTS.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        flaws.unless(row.value.slug.as_str() == row.key, || format!("endpoint `{}` is found as `{}`", row.value.slug, row.key));
+        if has_cards {
+            let is_so = CARDS.get(store, &row.key).await? == Some(Card::of(&row.value));
+            flaws.unless(is_so, || format!("endpoint `{}` is listed otherwise than its record says", row.key));
+        }
+        if row.value.handler_type.runtime() == Runtime::ManagedBuiltin {
+            continue;
+        }
+        let (running, slug) = (&row.value.version, &row.key);
+        let there = VERSIONS.found(store, running).await?.is_some();
+        flaws.unless(there, || format!("endpoint `{slug}` runs version {running}, which is not there"));
+    }
+    let mut rows = CARDS.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let there = ENDPOINTS.found(store, &row.key).await?.is_some();
+        flaws.unless(there, || format!("endpoint `{}` is listed, and is not there", row.key));
+    }
+    let mut rows = VERSION_OWNERS.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let there = VERSIONS.found(store, &row.key).await?.is_some();
+        flaws.unless(there, || format!("version {} has an owner, and is not there", row.key));
+    }
+    let mut rows = retired::RETIRED_OF.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let (TerminatedText(owner), slug) = row.key;
+        let retired = retired::RETIRED_SLUGS.get(store, &slug).await?;
+        flaws.unless(retired.is_some(), || format!("slug `{slug}` is listed as one that {owner} had, and is not retired"));
+    }
+    Ok(())
+}

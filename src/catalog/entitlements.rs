@@ -1,0 +1,210 @@
+//! Rules of granting. Pure functions from what an endpoint has and what is wanted to what it gets.
+
+use tollhouse_tool::{Capabilities, Endpoint, VersionMaker};
+
+use super::Policy;
+
+/// The actor who changes an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangedBy {
+    /// The host itself, which publishes the built-in tools.
+    Host,
+    /// An admin.
+    Admin,
+    /// The builder who owns the endpoint.
+    Builder,
+}
+
+impl ChangedBy {
+    /// Returns the name in events.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Admin => "admin",
+            Self::Builder => "owner",
+        }
+    }
+}
+
+impl From<ChangedBy> for VersionMaker {
+    fn from(by: ChangedBy) -> Self {
+        match by {
+            ChangedBy::Host => Self::Host,
+            ChangedBy::Admin => Self::Admin,
+            ChangedBy::Builder => Self::Owner,
+        }
+    }
+}
+
+/// Capabilities, and the hosts for `httpGetJson`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct AccessSet {
+    pub(super) capabilities: Capabilities,
+    pub(super) hosts: Vec<String>,
+}
+
+impl AccessSet {
+    fn union(&self, other: &Self) -> Self {
+        let added = other.hosts.iter().filter(|host| !self.hosts.contains(host));
+        let hosts = self.hosts.iter().chain(added).cloned().collect();
+        Self { capabilities: self.capabilities.union(other.capabilities), hosts }
+    }
+
+    pub(super) fn without(&self, other: &Self) -> Self {
+        let hosts = self.hosts.iter().filter(|host| !other.hosts.contains(host)).cloned().collect();
+        Self { capabilities: self.capabilities.without(other.capabilities), hosts }
+    }
+
+    fn intersection(&self, other: &Self) -> Self {
+        self.without(&self.without(other))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.capabilities.any() && self.hosts.is_empty()
+    }
+}
+
+/// Granted, requested and withheld rights of an endpoint. The other parts never overlap with
+/// `granted`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Entitlements {
+    pub(super) granted: AccessSet,
+    pub(super) requested: AccessSet,
+    pub(super) withheld: AccessSet,
+}
+
+impl Entitlements {
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
+        let reach = |capabilities, hosts: &[String]| AccessSet { capabilities, hosts: hosts.to_vec() };
+        Self {
+            granted: reach(endpoint.capabilities, &endpoint.allowed_hosts),
+            requested: reach(endpoint.requested_capabilities, &endpoint.requested_hosts),
+            withheld: reach(endpoint.withheld_capabilities, &endpoint.withheld_hosts),
+        }
+    }
+
+    pub(super) fn put(self, endpoint: &mut Endpoint) {
+        (endpoint.capabilities, endpoint.allowed_hosts) = (self.granted.capabilities, self.granted.hosts);
+        (endpoint.requested_capabilities, endpoint.requested_hosts) = (self.requested.capabilities, self.requested.hosts);
+        (endpoint.withheld_capabilities, endpoint.withheld_hosts) = (self.withheld.capabilities, self.withheld.hosts);
+    }
+
+    /// Returns what the owner wants now: granted and requested rights.
+    pub(super) fn requested(&self) -> AccessSet {
+        self.granted.union(&self.requested)
+    }
+
+    /// Handles the owner's request for exactly `wish`. The owner keeps granted rights in it, and
+    /// gets those that the policy grants without approval, unless an admin withheld them. The rest
+    /// is requested. Hosts depend on `httpGetJson`: they need no approval if the policy grants that
+    /// to builders.
+    pub(super) fn asked(&self, wish: &AccessSet, policy: &Policy) -> Self {
+        let hosts = if policy.builder_capabilities.http_get_json { wish.hosts.clone() } else { vec![] };
+        let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
+        let granted = wish.intersection(&self.granted.union(&free));
+        Self { requested: wish.without(&granted), granted, withheld: self.withheld.clone() }
+    }
+
+    /// Sets the granted rights, as an admin.
+    pub(super) fn set(&self, wish: &AccessSet) -> Self {
+        let taken = self.granted.without(wish);
+        Self { granted: wish.clone(), requested: self.requested.without(wish), withheld: self.withheld.union(&taken).without(wish) }
+    }
+
+    /// Grants `given` as an admin's answer to a request. The rest of the request is dropped.
+    pub(super) fn approved(&self, given: &AccessSet) -> Self {
+        Self { granted: self.granted.union(given), requested: AccessSet::default(), withheld: self.withheld.without(given) }
+    }
+
+    /// Rejects a request as an admin. The owner can ask again.
+    pub(super) fn rejected(&self) -> Self {
+        Self { requested: AccessSet::default(), ..self.clone() }
+    }
+
+    /// Restores a request that an admin has decided about, except for rights granted since.
+    pub(super) fn reopened(&self, request: &AccessSet) -> Self {
+        Self { requested: self.requested.union(&request.without(&self.granted)), ..self.clone() }
+    }
+
+    /// Revokes `taken` as an admin. Only an admin can grant it again.
+    pub(super) fn revoked(&self, taken: &AccessSet) -> Self {
+        Self { granted: self.granted.without(taken), requested: self.requested.without(taken), withheld: self.withheld.union(taken) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parses capabilities such as `kv files http logs`, and hosts, which contain a dot.
+    fn reach(words: &str) -> AccessSet {
+        let mut reach = AccessSet::default();
+        for word in words.split_whitespace() {
+            match word {
+                "kv" => reach.capabilities.kv = true,
+                "files" => reach.capabilities.files = true,
+                "http" => reach.capabilities.http_get_json = true,
+                "logs" => reach.capabilities.logs = true,
+                host => reach.hosts.push(host.to_owned()),
+            }
+        }
+        reach
+    }
+
+    fn standing(granted: &str, requested: &str, withheld: &str) -> Entitlements {
+        Entitlements { granted: reach(granted), requested: reach(requested), withheld: reach(withheld) }
+    }
+
+    fn policy(free: &str) -> Policy {
+        Policy { builder_capabilities: reach(free).capabilities, ..Policy::default() }
+    }
+
+    #[test]
+    fn a_builder_gets_what_the_policy_allows_and_asks_for_the_rest() {
+        for (name, before, wish, free, after) in [
+            ("first", standing("", "", ""), "kv files", "kv logs", standing("kv", "files", "")),
+            ("hosts wait", standing("", "", ""), "http a.b", "kv", standing("", "http a.b", "")),
+            ("hosts are free with http", standing("", "", ""), "http a.b", "http", standing("http a.b", "", "")),
+            ("granted before stays", standing("files", "", ""), "files", "", standing("files", "", "")),
+            ("a new host waits", standing("http a.b", "", ""), "http a.b c.d", "kv", standing("http a.b", "c.d", "")),
+            ("removing is at once", standing("kv http a.b", "files", ""), "kv", "kv", standing("kv", "", "")),
+            ("taken away is asked for", standing("", "", "kv a.b"), "kv a.b", "kv http", standing("", "kv a.b", "kv a.b")),
+            ("dropped and wanted again", standing("", "", ""), "files", "kv", standing("", "files", "")),
+        ] {
+            assert_eq!(before.asked(&reach(wish), &policy(free)), after, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_admin_grants_refuses_and_takes_back() {
+        let request = standing("kv", "files http a.b c.d", "logs");
+        assert_eq!(request.approved(&request.requested), standing("kv files http a.b c.d", "", "logs"));
+        assert_eq!(request.approved(&reach("http a.b")), standing("kv http a.b", "", "logs"));
+        assert_eq!(request.approved(&reach("logs")), standing("kv logs", "", ""));
+        assert_eq!(request.rejected(), standing("kv", "", "logs"));
+        assert_eq!(request.rejected().reopened(&request.requested), request);
+        assert_eq!(request.approved(&reach("http a.b")).reopened(&request.requested), standing("kv http a.b", "files c.d", "logs"));
+        assert_eq!(request.revoked(&reach("kv a.b")), standing("", "files http c.d", "logs kv a.b").sorted_like(&["a.b"]));
+        assert_eq!(request.set(&reach("files")), standing("files", "http a.b c.d", "logs kv"));
+        assert_eq!(request.set(&reach("kv logs")), standing("kv logs", "files http a.b c.d", ""));
+    }
+
+    impl Entitlements {
+        /// Returns `self` with these withheld hosts in this order, for comparison.
+        fn sorted_like(mut self, hosts: &[&str]) -> Self {
+            self.withheld.hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
+            self
+        }
+    }
+
+    #[test]
+    fn nothing_that_was_taken_away_comes_back_by_asking() {
+        let all = ["kv", "files", "http", "logs", "a.b"];
+        for taken in all {
+            let after = standing("kv files http logs a.b", "", "").revoked(&reach(taken));
+            let again = after.asked(&reach("kv files http logs a.b"), &policy("kv files http logs"));
+            assert_eq!(again.granted.intersection(&reach(taken)), AccessSet::default(), "{taken}");
+            assert_eq!(again.requested, reach(taken));
+        }
+    }
+}

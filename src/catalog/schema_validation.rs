@@ -1,0 +1,164 @@
+//! Schema validation of values by an endpoint's worker, without running its handler.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tollhouse_base::{
+    cpu_share::CpuTurn,
+    offload::{DropOffThread, run_blocking},
+};
+use tollhouse_pool::{Job, OpHost, Pool, PoolError};
+use tollhouse_protocol::{
+    Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, ProgressMessage, Side, Start, StopReason, Work,
+};
+use tollhouse_tool::{Endpoint, Handler, Mismatch};
+
+use super::{Catalog, LiveEndpoint, PublishError};
+
+/// Why a value did not pass validation.
+#[derive(Debug)]
+pub enum ValidationError {
+    /// The value is invalid.
+    Mismatch(Mismatch),
+    /// The schema exceeded the limits of a call, or its worker ended.
+    Stopped(StopReason),
+    /// The value was not validated.
+    Pool(PoolError),
+}
+
+/// The context of a validation.
+#[derive(Debug, Clone, Copy)]
+pub enum ValidationSubject<'a> {
+    /// A call, possibly paid, in the turn of its caller.
+    Call(&'a CpuTurn),
+    /// A dry run, in the turn of its owner.
+    DryRun(&'a CpuTurn),
+    /// An upload. Its whole cost counts for the publisher's turn.
+    Upload,
+}
+
+impl<'a> ValidationSubject<'a> {
+    fn turn(self) -> Option<&'a CpuTurn> {
+        match self {
+            Self::Call(turn) | Self::DryRun(turn) => Some(turn),
+            Self::Upload => None,
+        }
+    }
+}
+
+impl LiveEndpoint {
+    /// Maximum concurrent calls of one endpoint.
+    pub const CONCURRENCY: usize = 64;
+
+    /// Validates JSON `text` against the schema of `side`, within the limits of a call.
+    ///
+    /// # Errors
+    ///
+    /// [`ValidationError`]. Never for a schema that the host can check by itself, see
+    /// [`Shape`](tollhouse_tool::Shape).
+    pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: ValidationSubject<'_>) -> Result<(), ValidationError> {
+        let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
+        let endpoint = &self.endpoint;
+        // Faults of a draft must not count against calls of its endpoint, and it must not share a
+        // process with them.
+        let (key, isolation) = match asker {
+            ValidationSubject::Call(_) => (endpoint.id.as_str(), Isolation::Warm),
+            ValidationSubject::DryRun(_) | ValidationSubject::Upload => (&*format!("{}/dry", endpoint.id), Isolation::Fresh),
+        };
+        let job = Job {
+            bundle,
+            owner: endpoint.owner.share(),
+            endpoint: key,
+            caller: asker.turn().map(CpuTurn::address),
+            by_owner: !matches!(asker, ValidationSubject::Call(_)),
+            isolation,
+            tier: endpoint.tier,
+            concurrency: Self::CONCURRENCY,
+            start: Start {
+                call: String::new(),
+                work: Work::Check(side),
+                announced: false,
+                head: Bytes::new(),
+                body: text,
+                env: vec![],
+                now_ms: 0,
+                limits: endpoint.limits,
+            },
+        };
+        match pool.run(job, &NoGrants(asker)).await.map_err(ValidationError::Pool)?.outcome {
+            Outcome::Returned(_) => Ok(()),
+            Outcome::Unfit(_, problems) => Err(ValidationError::Mismatch(Mismatch { problems })),
+            Outcome::Stopped(reason) => Err(ValidationError::Stopped(reason)),
+            // No code ran that could throw.
+            Outcome::Threw(_) => Err(ValidationError::Stopped(StopReason::Crashed)),
+        }
+    }
+}
+
+impl Catalog {
+    /// Validates the fixed answer of an endpoint against its schema before it is stored.
+    pub(super) async fn check_promises(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>) -> Result<(), PublishError> {
+        match endpoint.handler {
+            Handler::Static(_) => self.answers_fit(&self.make_live(endpoint, bundle, Arc::default())?).await,
+            Handler::Js { .. } | Handler::Builtin => Ok(()),
+        }
+    }
+
+    /// Validates the fixed answer of `live` against its schema.
+    pub(super) async fn answers_fit(&self, live: &LiveEndpoint) -> Result<(), PublishError> {
+        let Handler::Static(response) = &live.endpoint.handler else { return Ok(()) };
+        let value = DropOffThread::new(run_blocking(response.text().len(), || response.value()).await);
+        let unfit = match live.output.check(&value) {
+            // With rounded numbers, because not every number fits into the worker's values.
+            Ok(()) => live.fits(&self.pool, Side::Output, Bytes::from(value.to_string()), ValidationSubject::Upload).await,
+            Err(mismatch) => Err(ValidationError::Mismatch(mismatch)),
+        };
+        unfit.map_err(unpromised)
+    }
+}
+
+/// Returns the error for a fixed answer that did not pass validation.
+fn unpromised(unfit: ValidationError) -> PublishError {
+    match unfit {
+        ValidationError::Mismatch(mismatch) => {
+            PublishError::field("/handler/response", format!("the response does not fit the outputSchema: {mismatch}"))
+        }
+        // The worker ended, which says nothing about the schema.
+        ValidationError::Stopped(reason @ StopReason::Crashed) => PublishError::Pool(PoolError::Stopped(reason)),
+        ValidationError::Stopped(reason) => PublishError::field("/outputSchema", format!("the response could not be checked: {reason}")),
+        ValidationError::Pool(error) => error.into(),
+    }
+}
+
+/// An op host that grants nothing.
+struct NoGrants<'a>(ValidationSubject<'a>);
+
+impl OpHost for NoGrants<'_> {
+    fn op(&self, _request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
+        let failure = OpFailure::new("not_granted", "nothing is granted to a check");
+        Box::pin(std::future::ready(Err(failure)))
+    }
+
+    fn log(&self, _line: LogLine) {}
+
+    fn progress(&self, _said: ProgressMessage) {}
+
+    fn used(&self, cpu: Duration) {
+        if let Some(turn) = self.0.turn() {
+            turn.spent(cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_not_blamed_for_a_worker_that_ended() {
+        assert!(matches!(unpromised(ValidationError::Stopped(StopReason::Crashed)), PublishError::Pool(_)));
+        let slow = StopReason::SchemaTime { side: Side::Output, limit_ms: 1 };
+        assert!(matches!(unpromised(ValidationError::Stopped(slow)), PublishError::Field { .. }));
+    }
+}

@@ -1,0 +1,158 @@
+//! Warnings about likely mistakes in uploads. They never block.
+
+use std::net::IpAddr;
+
+use serde_json::{Map, Value};
+use tollhouse_base::exact::numbers;
+use tollhouse_capability::guard::addresses;
+use tollhouse_money::Network;
+use tollhouse_tool::{CapabilityRow, Endpoint, MicroUsd, any_schema, looks_around, takes_objects};
+
+use super::{Catalog, Draft, HandlerDraft};
+use crate::safety::{ContextMember, line_of_code_from_strings, reaches};
+
+/// Advice for packages that create code from strings.
+const INSTEAD: &str =
+    "use a package that does not, or have it write its code before you publish (ajv's standalone code, precompiled templates)";
+
+/// Integers from 2^63 on are parsed as doubles, at least if they are negative.
+const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
+
+impl Catalog {
+    /// Returns warnings about rights that the handler of `endpoint` uses but does not have. Empty
+    /// if the handler cannot be read.
+    pub async fn warnings(&self, endpoint: &Endpoint) -> Vec<String> {
+        match self.uploaded(&endpoint.version).await {
+            Ok(Some(HandlerDraft::Source { source, .. })) => self.reached(endpoint, source).await,
+            Ok(Some(HandlerDraft::Response { .. }) | None) | Err(_) => vec![],
+        }
+    }
+
+    /// Returns warnings about networks on which a call of `endpoint` brings less than its
+    /// settlement costs the host.
+    #[must_use]
+    pub fn price_warnings(&self, endpoint: &Endpoint) -> Vec<String> {
+        if endpoint.max_usd().is_zero() {
+            return vec![];
+        }
+        let underpaid = self.payment.underpaid_on(endpoint.max_usd(), &endpoint.accepts);
+        let warning = |(network, least): (&Network, MicroUsd)| {
+            format!(
+                "a price below {least} USD costs the host more gas than it earns on {}, so only a few such calls an hour succeed \
+                 there (then 429): let callers pay with developer credit, do more work per call for a higher price, or ask the \
+                 operator to settle with an `http` facilitator",
+                network.name
+            )
+        };
+        underpaid.into_iter().map(warning).collect()
+    }
+
+    /// Returns warnings about a draft that would become `endpoint`: those about rights, those
+    /// about other oddities, and those about its price.
+    pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
+        let mut warnings = match &draft.handler {
+            Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,
+            Some(HandlerDraft::Response { .. }) | None => vec![],
+        };
+        warnings.extend(odd(draft));
+        warnings.extend(self.price_warnings(endpoint));
+        warnings
+    }
+
+    /// Analyzing a source of one megabyte takes milliseconds.
+    async fn reached(&self, endpoint: &Endpoint, source: String) -> Vec<String> {
+        let read = self.read(&endpoint.owner, move || (reaches(&source), line_of_code_from_strings(&source))).await;
+        let (found, from_strings) = read.unwrap_or_default();
+        let mut warnings: Vec<_> = found.iter().filter_map(|reach| warning(endpoint, reach)).collect();
+        warnings.extend(
+            from_strings.map(|line| {
+                format!("the handler makes code from strings (line {line}), which throws an EvalError in the sandbox: {INSTEAD}")
+            }),
+        );
+        warnings
+    }
+}
+
+fn odd(draft: &Draft) -> Vec<String> {
+    let mut warnings = vec![];
+    match (draft.capabilities.http_get_json, draft.allowed_hosts.is_empty()) {
+        (true, true) => warnings.push("`httpGetJson` reaches nothing: `allowedHosts` is empty".to_owned()),
+        (false, false) => warnings.push("`allowedHosts` serves nothing: `capabilities.httpGetJson` is not asked for".to_owned()),
+        (true, false) | (false, true) => {}
+    }
+    for host in &draft.allowed_hosts {
+        if let Some(cause) = unreachable(host) {
+            warnings.push(format!("`{host}` in allowedHosts cannot be reached: {cause}, unless the operator lets tools reach it"));
+        }
+    }
+    if draft.description.trim().is_empty() {
+        warnings.push("the description is empty: agents find a tool by it".to_owned());
+    }
+    if draft.output_schema.as_object().is_some_and(Map::is_empty) {
+        warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
+    }
+    if let Some(HandlerDraft::Response { response }) = &draft.handler
+        && numbers(response.as_ref()).any(is_long)
+    {
+        let reason = "callers get it as you wrote it, but most clients round it. Write it as a string to keep its digits";
+        warnings.push(format!("a number in the response has more digits than a double holds: {reason}"));
+    }
+    let input = draft.input_schema.as_ref();
+    for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
+        if let Some(pointer) = looks_around(schema) {
+            warnings
+                .push(format!("`/{name}{pointer}` looks around (`(?=`, `(?!`): several model providers refuse a tool with such a pattern"));
+        }
+        if has_keyword(schema, "nullable") {
+            warnings
+                .push(format!("`nullable` in the {name} does nothing: in JSON Schema a type that takes null is `[\"string\", \"null\"]`"));
+        }
+    }
+    if has_keyword(input, "default") {
+        warnings
+            .push("`default` in the inputSchema is not applied: a field that a caller leaves out is undefined to the handler".to_owned());
+    }
+    if !takes_objects(input) {
+        warnings.push("the inputSchema takes no object: the tool is in no list of MCP, whose arguments are objects".to_owned());
+    } else if ["anyOf", "oneOf", "allOf", "$ref"].iter().any(|keyword| input.get(keyword).is_some()) {
+        let reason = "several model providers refuse `anyOf`, `oneOf`, `allOf` and `$ref` at the root of a tool's input";
+        warnings.push(format!("the inputSchema is a union or a reference at its root: {reason}"));
+    }
+    warnings
+}
+
+/// Returns why the guard rejects every host that an entry of `allowedHosts` covers.
+fn unreachable(entry: &str) -> Option<&'static str> {
+    let entry = entry.strip_prefix("*.").unwrap_or(entry).to_ascii_lowercase();
+    match entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        Ok(address) => addresses::refusal(address),
+        Err(_) => addresses::name_refusal(&entry),
+    }
+}
+
+/// Returns whether a number is neither a 64-bit integer nor below 2^63.
+fn is_long(number: &[u8]) -> bool {
+    let number = str::from_utf8(number).unwrap_or_default();
+    let is_large = number.parse::<f64>().is_ok_and(|number| number.abs() >= LARGEST_INTEGER);
+    is_large && number.parse::<u64>().is_err() && number.parse::<i64>().is_err()
+}
+
+/// Returns whether a schema or one of its subschemas has a keyword.
+fn has_keyword(schema: &Value, keyword: &str) -> bool {
+    any_schema(schema, &mut |members| members.contains_key(keyword))
+}
+
+fn warning(endpoint: &Endpoint, reach: &ContextMember) -> Option<String> {
+    let ContextMember { name, capability, line } = *reach;
+    if endpoint.capabilities.has(capability) {
+        return None;
+    }
+    let CapabilityRow { name: of, member, without, .. } = capability.row();
+    let what = if name == *member { format!("ctx.{name}") } else { name.to_owned() };
+    let next = if endpoint.requested_capabilities.has(capability) {
+        format!("`capabilities.{of}` waits for an admin")
+    } else {
+        format!("ask for it with `capabilities.{of}: true`")
+    };
+    Some(format!("`{what}` {without} (line {line}): {next}"))
+}

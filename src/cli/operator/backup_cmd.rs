@@ -1,0 +1,118 @@
+//! `tollhouse backup`, `restore`, `store migrate` and `store stay`: copy and move the rows of a host.
+
+use std::{error::Error, path::PathBuf};
+
+use serde_json::json;
+use tollhouse_app as app;
+use tollhouse_app::CopyReport;
+use tollhouse_capability::secret;
+use tollhouse_config as config;
+use tollhouse_config::{Flags, HiddenValue, Home, HostFlags, SecretFlags};
+
+use crate::base::output::Output;
+
+/// Where a host is, as `serve` is told.
+#[derive(clap::Args)]
+pub(crate) struct HostLocation {
+    #[command(flatten)]
+    host: HostFlags,
+    #[command(flatten)]
+    secret: SecretFlags,
+    /// Settings file
+    #[arg(long, default_value = config::FILE)]
+    config: PathBuf,
+}
+
+/// Arguments of `backup`.
+#[derive(clap::Args)]
+pub(crate) struct BackupArgs {
+    /// Folder of backups; it is made where it is not there
+    #[arg(long)]
+    to: PathBuf,
+    #[command(flatten)]
+    of: HostLocation,
+}
+
+/// Arguments of `restore`.
+#[derive(clap::Args)]
+pub(crate) struct RestoreArgs {
+    /// A dump, or a folder of backups, whose newest is taken
+    from: PathBuf,
+    #[command(flatten)]
+    to: HostLocation,
+}
+
+/// Arguments of `store migrate`.
+#[derive(clap::Args)]
+pub(crate) struct MigrateArgs {
+    /// Database of PostgreSQL that the rows move to, as `postgres://user@host:5432/database`; it has none yet
+    #[arg(long, env = "TOLLHOUSE_MIGRATE_TO", hide_env_values = true)]
+    to: HiddenValue,
+    /// Password of its user, in place of one in the address
+    #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
+    to_password: Option<HiddenValue>,
+    /// Data folder of the host, which may run
+    #[arg(long, env = "TOLLHOUSE_DATA")]
+    data: Option<PathBuf>,
+    /// Settings file
+    #[arg(long, default_value = config::FILE)]
+    config: PathBuf,
+}
+
+/// Arguments of `store stay`.
+#[derive(clap::Args)]
+pub(crate) struct StayArgs {
+    /// Data folder of a stopped host
+    #[arg(long, env = "TOLLHOUSE_DATA", default_value = "data")]
+    data: PathBuf,
+}
+
+impl HostLocation {
+    pub(crate) fn home(self) -> Result<Home, Box<dyn Error>> {
+        let flags = Flags { host: self.host, secret: self.secret, ..Flags::default() };
+        Ok(flags.over_file(&self.config)?.home()?)
+    }
+}
+
+pub(crate) async fn backup(args: BackupArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    secret::keep_private()?;
+    let stored = app::back_up(&args.of.home()?, &args.to).await?;
+    out.print(&stored, |stored| format!("backed up, and read back: {stored}\n"))?;
+    complete(&stored)
+}
+
+pub(crate) async fn restore(args: RestoreArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    secret::keep_private()?;
+    let stored = app::restore_to(&args.to.home()?, &args.from).await?;
+    out.print(&stored, |stored| format!("restored as of {}, and compared: {stored}\n", stored.header.at))?;
+    complete(&stored)
+}
+
+pub(crate) async fn migrate(args: MigrateArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    secret::keep_private()?;
+    let flags = Flags { host: HostFlags { data: args.data, ..HostFlags::default() }, ..Flags::default() };
+    let home = flags.over_file(&args.config)?.home()?;
+    // Prints each step as it happens. A closed output does not end the migration.
+    let report = |step: &str| _ = if out.json { out.object(&json!({ "step": step })) } else { out.text(&format!("{step}\n")) };
+    let done = app::migrate(&home, args.to.expose(), args.to_password.as_ref().map(HiddenValue::expose), report).await?;
+    Ok(out.print(&json!({ "done": done }), |_| format!("{done}\n"))?)
+}
+
+pub(crate) async fn stay(args: StayArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    let flags = Flags { host: HostFlags { data: Some(args.data), ..HostFlags::default() }, ..Flags::default() };
+    let outcome = app::stay(&flags.home()?).await?.map(|to| to.to_string());
+    Ok(out.print(&json!({ "wentTo": outcome }), |_| match &outcome {
+        Some(to) => format!(
+            "the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone\n"
+        ),
+        None => "the rows are here; nothing was changed\n".to_owned(),
+    })?)
+}
+
+/// Fails if contents of files are missing, although everything else was done.
+fn complete(stored: &CopyReport) -> Result<(), Box<dyn Error>> {
+    match stored.files.missing.len() {
+        0 => Ok(()),
+        missing => Err(format!("contents of {missing} files are missing, or are others: {}", stored.files.missing.join(", ")).into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! `tollhouse store`: shows the contents of a stopped host's store, its damage, and what a repair would drop.
+
+use std::{error::Error, path::PathBuf};
+
+use serde_json::json;
+use tollhouse_app as app;
+use tollhouse_store::sled::{self, Repair, SledConfig, StoreReport};
+
+use crate::base::{error, output::Output, prompt};
+use crate::operator::backup_cmd::HostLocation;
+
+/// Most dropped frames that are listed. Their contents stay in the damaged files, which are kept.
+const MAX_LISTED: usize = 100;
+
+/// Arguments of `store check` and `store compact`.
+#[derive(clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    of: HostLocation,
+}
+
+/// Arguments of `store repair`.
+#[derive(clap::Args)]
+pub(crate) struct RepairArgs {
+    /// Data folder of a stopped host
+    #[arg(long, env = "TOLLHOUSE_DATA", default_value = "data")]
+    data: PathBuf,
+    /// Do it without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) async fn check(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    let home = args.of.home()?;
+    let mut reported = CheckOutput { found: vec![], wrong: vec![], out };
+    if home.database.is_none() {
+        let StoreReport { found, damages, archive, .. } = sled::check(&home.data.join("store"), &home.store)?;
+        for sentence in found {
+            reported.found(sentence)?;
+        }
+        for damage in damages.iter().chain(&archive) {
+            reported.wrong("damaged", damage.to_string())?;
+        }
+        if !damages.is_empty() || archive.is_some() {
+            // No host starts on a damaged log, and without the archive its money cannot be checked.
+            return reported.end();
+        }
+    }
+    let app::CheckedRows { flaws, ledger } = app::check_rows(&home).await?;
+    reported.found(format!("{} rows and contents were held against each other", flaws.checked_count))?;
+    let left_out = flaws.count.saturating_sub(flaws.listed.len() as u64);
+    for flaw in flaws.listed {
+        reported.wrong("wrong", flaw)?;
+    }
+    if left_out > 0 {
+        reported.wrong("wrong", format!("and {left_out} more"))?;
+    }
+    match ledger {
+        Some(ledger) => {
+            reported.found(format!("the ledger: {ledger}"))?;
+            for wrong in &ledger.wrong {
+                reported.wrong("wrong", wrong.to_string())?;
+            }
+            let more = ledger.disagreements.saturating_sub(ledger.wrong.len() as u64);
+            if more > 0 {
+                reported.wrong("wrong", format!("and {more} more"))?;
+            }
+        }
+        None => reported.found("the store has no ledger yet: the first start enters it".to_owned())?,
+    }
+    reported.end()
+}
+
+/// The results of a check, printed as they are found or as one document at the end.
+struct CheckOutput {
+    found: Vec<String>,
+    wrong: Vec<String>,
+    out: Output,
+}
+
+impl CheckOutput {
+    fn found(&mut self, sentence: String) -> error::Result {
+        if !self.out.json {
+            self.out.text(&format!("{sentence}\n"))?;
+        }
+        self.found.push(sentence);
+        Ok(())
+    }
+
+    fn wrong(&mut self, how: &str, sentence: String) -> error::Result {
+        if !self.out.json {
+            self.out.text(&format!("{how}: {sentence}\n"))?;
+        }
+        self.wrong.push(sentence);
+        Ok(())
+    }
+
+    fn end(self) -> Result<(), Box<dyn Error>> {
+        if self.out.json {
+            self.out.document(&json!({ "found": self.found, "wrong": self.wrong }))?;
+        }
+        if self.wrong.is_empty() { Ok(()) } else { Err("the store is damaged".into()) }
+    }
+}
+
+pub(crate) async fn compact(args: CheckArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    let home = args.of.home()?;
+    if home.database.is_some() {
+        return Err("the rows are in a database, which makes room for new ones by itself (autovacuum); `VACUUM (FULL, ANALYZE) tollhouse_row` gives it \
+                    back to the disk, and keeps every host from its rows until it is done"
+            .into());
+    }
+    let app::CompactReport { before, after } = app::compact(&home).await?;
+    let body = json!({ "bytesBefore": before, "bytesAfter": after });
+    Ok(out.print(&body, |_| format!("compacted: the store took {before} bytes of the disk, and takes {after}\n"))?)
+}
+
+pub(crate) fn repair(args: &RepairArgs, out: Output) -> Result<(), Box<dyn Error>> {
+    let repair = sled::repair(&args.data.join("store"), &SledConfig::default())?;
+    let (is_well, archive_is_well) = (repair.damages.is_empty(), repair.archive.is_none());
+    if !out.json {
+        out.text(&repair_summary(&repair))?;
+    }
+    let mut found = json!({
+        "damaged": repair.damages.iter().chain(&repair.archive).map(ToString::to_string).collect::<Vec<_>>(),
+        "keptFrame": repair.retained,
+        "dropped": repair.dropped.iter().map(|(frame, rows)| json!({ "frame": frame, "rows": rows })).collect::<Vec<_>>(),
+        "droppedFrames": repair.dropped_frames(),
+        "damagedFiles": null,
+    });
+    let mut repaired = String::new();
+    if !is_well {
+        if !args.yes {
+            prompt::require_terminal("drop it?", "--yes")?;
+        }
+        let alongside = repair.perform()?.display().to_string();
+        repaired = format!("repaired; the damaged files are in `{alongside}`\n");
+        found["damagedFiles"] = json!(alongside);
+    }
+    out.print(&found, |_| repaired)?;
+    if is_well && !archive_is_well {
+        return Err("the archive is damaged, which cannot be repaired; nothing else is damaged, and nothing was changed".into());
+    }
+    Ok(())
+}
+
+/// Describes for people what a repair would do.
+fn repair_summary(repair: &Repair) -> String {
+    let mut text = String::new();
+    if let Some(damage) = &repair.archive {
+        text += &format!(
+            "damaged: {damage}; the host runs without the archive, and no repair brings its money back: restore a backup that has it\n"
+        );
+    }
+    if repair.damages.is_empty() {
+        return if repair.archive.is_none() { text + "nothing is damaged\n" } else { text };
+    }
+    repair.damages.iter().for_each(|damage| text += &format!("damaged: {damage}\n"));
+    text += &format!("what is kept: all up to frame {}\n", repair.retained);
+    if repair.dropped.is_empty() {
+        return text + "what is dropped: nothing that was written\n";
+    }
+    text += &format!("what is dropped: {} frames\n", repair.dropped_frames());
+    for (frame, rows) in repair.dropped.iter().take(MAX_LISTED) {
+        let rows = rows.as_ref().map_or_else(|| "it does not read".to_owned(), |rows| rows.join(", "));
+        text += &format!("  frame {frame}: {rows}\n");
+    }
+    match repair.dropped_frames().checked_sub(MAX_LISTED as u64) {
+        Some(more) if more > 0 => text + &format!("  and {more} more\n"),
+        Some(_) | None => text,
+    }
+}

@@ -1,0 +1,323 @@
+//! The amount spent today, and the open payments. They are in one file under a lock, so that concurrent calls cannot
+//! exceed the limit together.
+//!
+//! A payment is counted before it is signed. It stays counted until the host reports that nothing was charged. Of a
+//! payment that was signed for a maximum, the part that was not charged is given back.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::MicroUsd;
+
+use super::{key_file::fsync_dir, limits::PaymentLimits, money::usd};
+use crate::base::{
+    error::{Error, Exit, Result},
+    private_files,
+};
+
+/// Longest wait for the lock. Processes hold it for a write, not for a call.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Most open payments. Of more, the oldest are dropped from the list but stay counted.
+const MAX_OPEN: usize = 1_000;
+
+/// Longest time that a payment without a known outcome stays open: no host keeps a result for that long.
+const OPEN_MILLIS: u64 = 8 * 24 * 60 * 60 * 1_000;
+
+/// The folder with the file.
+#[derive(Debug, Clone)]
+pub(crate) struct SpendLog {
+    folder: PathBuf,
+}
+
+/// Contents of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SpendFile {
+    /// Amount spent on a day, by profile.
+    days: BTreeMap<String, Day>,
+    /// Oldest first.
+    open: Vec<OpenPayment>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Day {
+    /// Date in UTC.
+    day: String,
+    micros: u64,
+}
+
+/// A payment that is counted, and whose outcome is not known yet.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenPayment {
+    pub(crate) id: String,
+    /// The profile whose daily limit it counts against.
+    pub(crate) profile: String,
+    pub(crate) micros: u64,
+    /// Identifies the request: the same one is not paid for again while this payment is open.
+    pub(crate) request: String,
+    pub(crate) made_at: Timestamp,
+}
+
+impl SpendLog {
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("spent.json")
+    }
+
+    /// Returns how much may still be spent today.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read. The amount spent is unknown then, so nothing may be spent.
+    pub(crate) fn remaining(&self, means: &PaymentLimits, now: Timestamp) -> Result<MicroUsd> {
+        let pages = self.read()?;
+        Ok(MicroUsd(means.daily.0.saturating_sub(pages.spent(&means.profile, now))))
+    }
+
+    /// Returns the open payments for a request.
+    pub(crate) fn open_for(&self, request: &str) -> Result<Vec<OpenPayment>> {
+        Ok(self.read()?.open.into_iter().filter(|open| open.request == request).collect())
+    }
+
+    /// Returns the IDs of all open payments.
+    pub(crate) fn open(&self) -> Result<Vec<String>> {
+        Ok(self.read()?.open.into_iter().map(|open| open.id).collect())
+    }
+
+    /// Counts a payment that is about to be signed.
+    ///
+    /// # Errors
+    ///
+    /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted.
+    pub(crate) fn count(&self, open: OpenPayment, means: &PaymentLimits, name: &str) -> Result {
+        self.change(open.made_at, |pages, now| pages.count(open, means, name, now))
+    }
+
+    /// Counts a payment if none is open for the same request: of concurrent calls only one pays.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SpendLog::count`]. Another process was faster.
+    pub(crate) fn count_alone(&self, open: OpenPayment, means: &PaymentLimits, name: &str) -> Result {
+        self.change(open.made_at, |pages, now| match pages.open.iter().find(|other| other.request == open.request) {
+            Some(other) => Err(open_payments(&other.id)),
+            None => pages.count(open, means, name, now),
+        })
+    }
+
+    /// Closes a payment of which `taken` was charged, and gives the rest back to its day.
+    pub(crate) fn close(&self, id: &str, taken: MicroUsd, now: Timestamp) -> Result {
+        self.change(now, |pages, now| {
+            let Some(position) = pages.open.iter().position(|open| open.id == id) else { return Ok(()) };
+            let open = pages.open.remove(position);
+            if day_of(open.made_at) == day_of(now) {
+                let day = pages.day(&open.profile, now);
+                day.micros = day.micros.saturating_sub(open.micros.saturating_sub(taken.0));
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self) -> Result<SpendFile> {
+        let file = self.file();
+        let text = private_files::read_private(&file)?.unwrap_or_default();
+        if text.is_empty() {
+            return Ok(SpendFile::default());
+        }
+        serde_json::from_str(&text).map_err(|error| {
+            let error = Error::refused(format!("`{}`, which says what was spent, does not read: {error}", file.display()));
+            error.hint("without it nothing counts as spent: move it away if that is right")
+        })
+    }
+
+    fn change(&self, now: Timestamp, change: impl FnOnce(&mut SpendFile, Timestamp) -> Result) -> Result {
+        let _lock = self.lock()?;
+        let mut pages = self.read()?;
+        change(&mut pages, now)?;
+        pages.forget(now);
+        let text = serde_json::to_string(&pages).map_err(|error| Error::refused(error.to_string()))?;
+        private_files::write_private(&self.file(), &text)?;
+        Ok(fsync_dir(&self.file())?)
+    }
+
+    /// Takes the lock. It is held until the returned file is dropped or the process ends.
+    fn lock(&self) -> Result<File> {
+        let path = self.folder.join("lock");
+        let wrong = |error: std::io::Error| Error::refused(format!("`{}` cannot be locked: {error}", path.display()));
+        private_files::make_folder(&self.folder).map_err(wrong)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(wrong)?;
+        let started = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(wrong(error)),
+                Err(TryLockError::WouldBlock) if started.elapsed() > TIMEOUT => {
+                    return Err(Error::refused(format!("another process holds `{}`", path.display())));
+                }
+                Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
+impl SpendFile {
+    fn count(&mut self, open: OpenPayment, means: &PaymentLimits, name: &str, now: Timestamp) -> Result {
+        let remaining = means.daily.0.saturating_sub(self.spent(&means.profile, now));
+        if open.micros > remaining {
+            let (price, remaining, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(remaining)), usd(means.daily));
+            let message = format!("{name} costs {price}, and {remaining} is left of today's {daily} (daily_usd).  nothing was signed");
+            return Err(Error::new(Exit::Payment, message));
+        }
+        self.day(&means.profile, now).micros += open.micros;
+        self.open.push(open);
+        Ok(())
+    }
+
+    fn spent(&self, profile: &str, now: Timestamp) -> u64 {
+        self.days.get(profile).filter(|day| day.day == day_of(now)).map_or(0, |day| day.micros)
+    }
+
+    fn day(&mut self, profile: &str, now: Timestamp) -> &mut Day {
+        let day = self.days.entry(profile.to_owned()).or_default();
+        let today = day_of(now);
+        if day.day != today {
+            *day = Day { day: today, micros: 0 };
+        }
+        day
+    }
+
+    /// Removes past days, expired payments, and the oldest payments beyond the limit.
+    fn forget(&mut self, now: Timestamp) {
+        let today = day_of(now);
+        self.days.retain(|_, day| day.day == today);
+        self.open.retain(|open| open.made_at.0.saturating_add(OPEN_MILLIS) > now.0);
+        let more = self.open.len().saturating_sub(MAX_OPEN);
+        self.open.drain(..more);
+    }
+}
+
+/// Returns the error for a request that another process is paying for with the payment `id`.
+pub(crate) fn open_payments(id: &str) -> Error {
+    let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
+    error.hint(format!("once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"))
+}
+
+/// Returns the UTC date of a moment.
+fn day_of(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread};
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp(1_800_014_400_000);
+    const DAY: u64 = 86_400_000;
+
+    fn means(daily: u64) -> PaymentLimits {
+        PaymentLimits { profile: "p".to_owned(), network: None, asset: None, max: MicroUsd(daily), daily: MicroUsd(daily) }
+    }
+
+    fn open(id: &str, micros: u64, made_at: Timestamp) -> OpenPayment {
+        OpenPayment { id: id.to_owned(), profile: "p".to_owned(), micros, request: format!("of {id}"), made_at }
+    }
+
+    #[test]
+    fn what_is_counted_stays_counted_until_it_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        let remaining = || book.remaining(&means, NOON).unwrap().0;
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let refused = book.count(open("b", 41, NOON), &means, "t").unwrap_err();
+        assert_eq!(refused.exit, Exit::Payment);
+        book.count(open("c", 40, NOON), &means, "t").unwrap();
+        assert_eq!((remaining(), book.open().unwrap()), (0, vec!["a".to_owned(), "c".to_owned()]));
+        book.close("a", MicroUsd(0), NOON).unwrap();
+        assert_eq!(remaining(), 60);
+        book.close("a", MicroUsd(0), NOON).unwrap();
+        assert_eq!(remaining(), 60, "it is given back once");
+        book.close("c", MicroUsd(15), NOON).unwrap();
+        assert_eq!((remaining(), book.open().unwrap().len()), (85, 0));
+        assert_eq!(book.open_for("of a").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_new_day_is_whole_and_what_is_given_back_late_is_not_given_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let next = NOON.plus_millis(DAY);
+        assert_eq!(book.remaining(&means, next).unwrap().0, 100);
+        book.count(open("b", 70, next), &means, "t").unwrap();
+        book.close("a", MicroUsd(0), next).unwrap();
+        assert_eq!(book.remaining(&means, next).unwrap().0, 30);
+        assert_eq!(book.remaining(&PaymentLimits { profile: "q".to_owned(), ..means }, next).unwrap().0, 100, "each profile has its own");
+    }
+
+    #[test]
+    fn of_many_at_once_none_slips_under_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        let passed: usize = thread::scope(|scope| {
+            let count = |id: usize| book.count(open(&id.to_string(), 30, NOON), &means, "t").is_ok();
+            let all: Vec<_> = (0..16).map(|id| scope.spawn(move || usize::from(count(id)))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!((passed, book.remaining(&means, NOON).unwrap().0), (3, 10));
+    }
+
+    #[test]
+    fn of_many_at_once_for_the_same_request_one_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        let of_one = |id: usize| OpenPayment { request: "of one".to_owned(), ..open(&id.to_string(), 10, NOON) };
+        let passed: usize = thread::scope(|scope| {
+            let count = |id: usize| book.count_alone(of_one(id), &means, "t").map_err(|error| assert_eq!(error.exit, Exit::Refused));
+            let all: Vec<_> = (0..8).map(|id| scope.spawn(move || usize::from(count(id).is_ok()))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!((passed, book.remaining(&means, NOON).unwrap().0), (1, 90));
+        book.count(of_one(8), &means, "t").unwrap();
+        book.count_alone(open("other", 10, NOON), &means, "t").unwrap();
+    }
+
+    #[test]
+    fn a_book_that_does_not_read_counts_as_nothing_known_and_not_as_nothing_spent() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(100));
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let text = fs::read_to_string(book.file()).unwrap();
+        fs::write(book.file(), &text[..text.len() / 2]).unwrap();
+        assert!(book.remaining(&means, NOON).is_err());
+        assert!(book.count(open("b", 1, NOON), &means, "t").is_err());
+    }
+
+    #[test]
+    fn few_are_kept_open_and_none_forever() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (SpendLog::at(folder.path()), means(1_000_000));
+        let mut pages = SpendFile { open: (0..1_500).map(|id| open(&id.to_string(), 1, NOON)).collect(), ..SpendFile::default() };
+        pages.forget(NOON);
+        assert_eq!((pages.open.len(), &*pages.open[0].id), (MAX_OPEN, "500"));
+        private_files::write_private(&book.file(), &serde_json::to_string(&pages).unwrap()).unwrap();
+        let late = NOON.plus_millis(OPEN_MILLIS);
+        book.count(open("late", 1, late), &means, "t").unwrap();
+        assert_eq!(book.open().unwrap(), ["late"]);
+    }
+}

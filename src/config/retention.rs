@@ -1,0 +1,107 @@
+//! Settings of retention: how much history is kept, and how long.
+
+use std::num::NonZeroU32;
+
+use tollhouse_account::audit::AuditSettings;
+use tollhouse_call::{HistorySettings, MetricsSettings};
+use tollhouse_capability::LogSettings;
+use tollhouse_event::EventSettings;
+use tollhouse_money::receipt::FreeReceiptSettings;
+
+use super::layered::flags;
+
+flags! {
+/// Flags for retention.
+pub struct RetentionFlags {
+    /// Events kept of each owner [default: 100000]
+    #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
+    pub events_kept: Option<u64>,
+    /// Days that events are kept [default: 90]
+    #[arg(long, env = "TOLLHOUSE_EVENT_DAYS")]
+    pub event_days: Option<u32>,
+    /// Log lines kept of each endpoint [default: 5000]
+    #[arg(long, env = "TOLLHOUSE_LOG_LINES_KEPT")]
+    pub log_lines_kept: Option<u64>,
+    /// Bytes kept of the log lines of each endpoint [default: 4194304]
+    #[arg(long, env = "TOLLHOUSE_LOG_BYTES_KEPT")]
+    pub log_bytes_kept: Option<u64>,
+    /// Bytes of log lines of each endpoint in a second, four times as many of all of one builder [default: 262144]
+    #[arg(long, env = "TOLLHOUSE_LOG_RATE")]
+    pub log_rate: Option<NonZeroU32>,
+    /// Days that log lines are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_LOG_DAYS")]
+    pub log_days: Option<u32>,
+    /// Receipts of free calls kept; those of paid calls stay [default: 5000000]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPTS_KEPT")]
+    pub free_receipts_kept: Option<u64>,
+    /// Days that receipts of free calls are kept [default: 7]
+    #[arg(long, env = "TOLLHOUSE_FREE_RECEIPT_DAYS")]
+    pub free_receipt_days: Option<u32>,
+    /// Calls kept of each endpoint, for its owner's list [default: 10000]
+    #[arg(long, env = "TOLLHOUSE_CALLS_KEPT")]
+    pub calls_kept: Option<u64>,
+    /// Days that calls are kept [default: 30]
+    #[arg(long, env = "TOLLHOUSE_CALL_DAYS")]
+    pub call_days: Option<u32>,
+    /// Days that metrics of calls are kept by the hour; by the minute it is 2 [default: 90]
+    #[arg(long, env = "TOLLHOUSE_METRIC_DAYS")]
+    pub metric_days: Option<u32>,
+    /// Entries of the audit trail kept; beyond them the oldest go of whoever has more than an equal part [default: 1000000]
+    #[arg(long, env = "TOLLHOUSE_AUDIT_KEPT")]
+    pub audit_kept: Option<u64>,
+    /// Days that entries of the audit trail are kept [default: 400]
+    #[arg(long, env = "TOLLHOUSE_AUDIT_DAYS")]
+    pub audit_days: Option<u32>,
+}
+}
+
+/// How much history of each kind is kept, and how long.
+#[derive(Debug, Clone)]
+pub struct RetentionSettings {
+    /// Retention of events.
+    pub events: EventSettings,
+    /// Retention of log lines.
+    pub logs: LogSettings,
+    /// Retention of receipts of free calls.
+    pub free_receipts: FreeReceiptSettings,
+    /// Retention of records of calls.
+    pub history: HistorySettings,
+    /// Retention of metrics.
+    pub metrics: MetricsSettings,
+    /// Retention of the audit trail.
+    pub audit: AuditSettings,
+}
+
+impl RetentionFlags {
+    pub(super) fn resolve(self) -> RetentionSettings {
+        let (events, logs, audit) = (EventSettings::default(), LogSettings::default(), AuditSettings::default());
+        let (free_receipts, history, metrics) = (FreeReceiptSettings::default(), HistorySettings::default(), MetricsSettings::default());
+        RetentionSettings {
+            events: EventSettings {
+                count: self.events_kept.unwrap_or(events.count),
+                age_ms: self.event_days.map_or(events.age_ms, days_ms),
+            },
+            logs: LogSettings {
+                lines: self.log_lines_kept.unwrap_or(logs.lines),
+                age_ms: self.log_days.map_or(logs.age_ms, days_ms),
+                bytes: self.log_bytes_kept.unwrap_or(logs.bytes),
+                rate: self.log_rate.unwrap_or(logs.rate),
+                ..logs
+            },
+            free_receipts: FreeReceiptSettings {
+                count: self.free_receipts_kept.unwrap_or(free_receipts.count),
+                age_ms: self.free_receipt_days.map_or(free_receipts.age_ms, days_ms),
+            },
+            history: HistorySettings {
+                count: self.calls_kept.unwrap_or(history.count),
+                age_ms: self.call_days.map_or(history.age_ms, days_ms),
+            },
+            metrics: MetricsSettings { hours_ms: self.metric_days.map_or(metrics.hours_ms, days_ms), ..metrics },
+            audit: AuditSettings { count: self.audit_kept.unwrap_or(audit.count), age_ms: self.audit_days.map_or(audit.age_ms, days_ms) },
+        }
+    }
+}
+
+fn days_ms(days: u32) -> u64 {
+    u64::from(days) * 24 * 3_600 * 1_000
+}

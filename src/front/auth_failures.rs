@@ -1,0 +1,366 @@
+//! Limits wrong credentials per client address.
+//!
+//! An address that guesses is rejected for a while even with a right credential, so that the error does not reveal a
+//! right guess. Right credentials do not count toward the limit. Requests without a credential are not checked.
+//!
+//! A credential counts as wrong until it has been checked. So when guesses arrive at the same time, only
+//! as many as the limit allows are checked. The others wait for the results of those.
+//!
+//! Any web page can make an operator's browser send wrong credentials. Requests of pages of other origins therefore
+//! have a separate limit, and do not count against other requests from the browser's address.
+
+use std::{
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::Request,
+    http::{Extensions, HeaderMap, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use futures_util::future::BoxFuture;
+use tollhouse_base::{
+    attempts::{Attempt, AttemptError, Attempts},
+    failure_limiter::{FailureLimiter, WINDOW},
+    gcra::Tally,
+};
+use tollhouse_money::{CredentialLookup, CredentialObserver, RunLimit, RunLimitReached};
+use tollhouse_replica::SharedCounts;
+use url::Url;
+
+use super::{
+    address::network,
+    api_error::{ApiError, RateLimitPolicy, code_of, whole_seconds},
+    error_codes::Code,
+    header_names,
+    payment::{bearer, credit},
+};
+
+/// All failures of an address are forgiven after this time, however many there were. Such an address is blocked for
+/// about half of it.
+const MAX_LEN: Duration = Duration::from_secs(2 * 60);
+
+/// The sender of a request: its network, and whether a page of another origin made the browser send it.
+///
+/// It is read once and passed on, because several tasks answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender {
+    network: IpAddr,
+    kind: SenderKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SenderKind {
+    /// A program, or one of this host's pages.
+    Client,
+    /// A page of another origin, in a browser.
+    ForeignPage,
+}
+
+/// Counts wrong credentials per client network. An IPv6 /64 is one network.
+#[derive(Debug)]
+pub(super) struct Failures {
+    of_clients: Arc<Attempts<IpAddr>>,
+    of_foreign_pages: Arc<Attempts<IpAddr>>,
+    /// The origin of this host's own pages.
+    origin: String,
+}
+
+impl Failures {
+    /// Returns counters for a host at `base_url` that allow `per_minute` failures per network, in a burst or spread
+    /// out.
+    pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
+        let attempts = || Arc::new(Attempts::new(FailureLimiter::new(per_minute, MAX_LEN)));
+        let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        Self { of_clients: attempts(), of_foreign_pages: attempts(), origin }
+    }
+
+    /// Returns the sender of a request.
+    pub(super) fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Sender {
+        let kind = match headers.get(header::ORIGIN) {
+            Some(origin) if origin.as_bytes() != self.origin.as_bytes() => SenderKind::ForeignPage,
+            Some(_) | None => SenderKind::Client,
+        };
+        Sender { network: network(address), kind }
+    }
+
+    /// Returns the counters by name, for sharing between replicas.
+    pub(super) fn tallies(&self) -> SharedCounts {
+        let tally = |attempts: &Arc<Attempts<IpAddr>>| Arc::clone(attempts.penalties()) as Arc<dyn Tally>;
+        vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
+    }
+
+    /// Forgets networks with a full budget, so that memory stays bounded.
+    pub(super) fn prune_idle(&self) {
+        self.of_clients.penalties().prune_idle();
+        self.of_foreign_pages.penalties().prune_idle();
+    }
+
+    /// Returns an error if the sender has failed too often.
+    ///
+    /// # Errors
+    ///
+    /// 429 in that case.
+    pub(super) fn check(&self, sender: Sender) -> Result<(), ApiError> {
+        self.of(sender).penalties().wait(&sender.network, Instant::now()).map_or(Ok(()), |wait| Err(self.too_many(wait)))
+    }
+
+    /// Begins the check of a credential of the sender. While other checks of its credentials could use up its limit,
+    /// waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often, or if too many of its credentials are being checked.
+    pub(super) async fn begin(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
+        let started = self.of(sender).begin(sender.network).await;
+        started.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|error| self.refused(error))
+    }
+
+    /// Counts a wrong credential of the sender that was not checked through [`Failures::begin`].
+    pub(super) fn count(&self, sender: Sender) {
+        self.of(sender).penalties().count(sender.network, Instant::now());
+    }
+
+    /// Returns an observer that checks credentials of the sender where they are looked up.
+    pub(crate) fn observer(failures: &Arc<Self>, sender: Sender) -> Arc<dyn CredentialObserver> {
+        Arc::new(LookedUpCredentials { failures: Arc::clone(failures), sender })
+    }
+
+    fn refused(&self, error: AttemptError) -> ApiError {
+        match bound(error) {
+            (RunLimit::CredentialChecks, wait) => self.rate_limited(wait, RunLimit::CredentialChecks.to_string()),
+            (_, wait) => self.too_many(wait),
+        }
+    }
+
+    fn too_many(&self, wait: Duration) -> ApiError {
+        self.rate_limited(wait, format!("more than {} wrong credentials per minute from your address", self.per_minute()))
+    }
+
+    fn rate_limited(&self, wait: Duration, message: String) -> ApiError {
+        let max = self.per_minute();
+        ApiError::rate_limited(
+            RateLimitPolicy { name: RunLimit::Credentials.policy(), max, window_secs: WINDOW.as_secs() },
+            whole_seconds(wait),
+            message,
+        )
+    }
+
+    fn per_minute(&self) -> NonZeroU32 {
+        self.of_clients.penalties().per_minute()
+    }
+
+    fn of(&self, sender: Sender) -> &Arc<Attempts<IpAddr>> {
+        match sender.kind {
+            SenderKind::Client => &self.of_clients,
+            SenderKind::ForeignPage => &self.of_foreign_pages,
+        }
+    }
+}
+
+/// Returns the limit that an attempt exceeds, and how long the sender should wait.
+fn bound(error: AttemptError) -> (RunLimit, Duration) {
+    match error {
+        AttemptError::Failed(wait) => (RunLimit::Credentials, wait),
+        AttemptError::Busy(wait) => (RunLimit::CredentialChecks, wait),
+    }
+}
+
+/// A credential that is being checked. Until this is dropped, the credential counts as wrong.
+#[derive(Debug)]
+pub struct CredentialCheck {
+    /// `None` if there is no limit.
+    attempt: Option<Attempt<IpAddr>>,
+    /// Set once the credential is known to be wrong.
+    was_wrong: Option<Arc<AtomicBool>>,
+}
+
+impl CredentialCheck {
+    /// A check without a limit.
+    pub(super) const UNLIMITED: Self = Self { attempt: None, was_wrong: None };
+
+    /// Begins the check of a credential in a request, after its extensions. While other checks for the same address
+    /// could use up its limit, waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the address has sent too many wrong credentials, or if too many of its credentials are being checked.
+    pub async fn begin(extensions: &Extensions) -> Result<Self, ApiError> {
+        let Some(CredentialLimit { failures, sender, was_wrong }) = extensions.get() else { return Ok(Self::UNLIMITED) };
+        let check = failures.begin(*sender).await?;
+        Ok(Self { was_wrong: Some(Arc::clone(was_wrong)), ..check })
+    }
+
+    /// Counts the credential as wrong.
+    pub fn fail(self) {
+        if let Some(was_wrong) = self.was_wrong {
+            was_wrong.store(true, Ordering::SeqCst);
+        }
+        if let Some(attempt) = self.attempt {
+            attempt.fail();
+        }
+    }
+}
+
+impl CredentialLookup for CredentialCheck {
+    fn saw_wrong(self: Box<Self>) {
+        self.fail();
+    }
+}
+
+/// The limit on the credentials of one request, in its extensions. Requests of this host's pages to its own API have
+/// none, because the page's request was limited.
+#[derive(Debug, Clone)]
+pub(super) struct CredentialLimit {
+    failures: Arc<Failures>,
+    sender: Sender,
+    /// Whether a credential of the request was counted as wrong.
+    was_wrong: Arc<AtomicBool>,
+}
+
+impl CredentialLimit {
+    /// Returns the limit for a request of this sender.
+    pub(super) fn new(failures: &Arc<Failures>, sender: Sender) -> Self {
+        Self { failures: Arc::clone(failures), sender, was_wrong: Arc::default() }
+    }
+}
+
+/// Middleware that blocks credentials of a network that failed too often, and counts credentials that are rejected as
+/// wrong.
+pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut request: Request, next: Next) -> Response {
+    let Some(failures) = failures else { return next.run(request).await };
+    let (sender, shown) = (failures.sender(address, request.headers()), RequestSender::by(request.headers()));
+    if shown == RequestSender::Nothing {
+        return next.run(request).await;
+    }
+    if shown == RequestSender::Ours
+        && let Err(refused) = failures.check(sender)
+    {
+        return refused.into_response();
+    }
+    let limit = CredentialLimit::new(failures, sender);
+    request.extensions_mut().insert(limit.clone());
+    let response = next.run(request).await;
+    if code_of(&response) != Some(Code::Unauthorized) || limit.was_wrong.load(Ordering::SeqCst) {
+        return response;
+    }
+    // The request was rejected before a credential was checked. A foreign token counts as a wrong credential only here,
+    // where one of the host's own was required.
+    if let Err(refused) = failures.check(sender) {
+        return refused.into_response();
+    }
+    failures.count(sender);
+    response
+}
+
+/// The kind of credential that a request shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RequestSender {
+    Nothing,
+    /// A bearer token that is not a developer credit. It is a wrong credential where one is required, and ignored
+    /// elsewhere.
+    Foreign,
+    Ours,
+}
+
+impl RequestSender {
+    fn by(headers: &HeaderMap) -> Self {
+        if header_names::shows_caller(headers) || credit(headers).is_some() {
+            Self::Ours
+        } else if bearer(headers).is_some() {
+            Self::Foreign
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// Checks credentials of the sender where they are looked up.
+#[derive(Debug)]
+struct LookedUpCredentials {
+    failures: Arc<Failures>,
+    sender: Sender,
+}
+
+impl CredentialObserver for LookedUpCredentials {
+    fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, RunLimitReached>> {
+        Box::pin(async move {
+            let (max, attempts) = (self.failures.per_minute(), self.failures.of(self.sender));
+            let lookup = |attempt| Box::new(CredentialCheck { attempt: Some(attempt), was_wrong: None }) as Box<dyn CredentialLookup>;
+            let slowed = |error| {
+                let (bound, wait) = bound(error);
+                RunLimitReached { bound, max, window: WINDOW, wait }
+            };
+            attempts.begin(self.sender.network).await.map(lookup).map_err(slowed)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn failures(per_minute: u32) -> Failures {
+        Failures::new(NonZeroU32::new(per_minute).unwrap(), "https://tools.example/below")
+    }
+
+    fn client(address: &str) -> Sender {
+        Sender { network: network(address.parse().unwrap()), kind: SenderKind::Client }
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let failures = failures(1);
+        let waits = |address: &str| failures.check(client(address)).is_err();
+        failures.count(client("2001:db8:1:2::1"));
+        assert!(waits("2001:db8:1:2:ffff::9") && !waits("2001:db8:1:3::1"));
+        failures.count(client("::ffff:192.0.2.1"));
+        assert!(waits("192.0.2.1"), "an IPv4 address in IPv6 is itself");
+    }
+
+    #[test]
+    fn debt_is_two_minutes_at_most() {
+        let (failures, client) = (failures(60), client("192.0.2.1"));
+        (0..100_000).for_each(|_| failures.count(client));
+        let wait = failures.check(client).unwrap_err().retry_after_secs().unwrap();
+        assert!((50..=61).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn refusal_for_many_open_checks_does_not_call_them_wrong() {
+        let refused = failures(1).refused(AttemptError::Busy(Duration::from_secs(1)));
+        assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1)));
+        assert!(!refused.message().contains("wrong"), "{refused:?}");
+    }
+
+    #[test]
+    fn a_page_is_foreign_unless_it_has_the_hosts_origin() {
+        let failures = failures(1);
+        let address = [192, 0, 2, 1].into();
+        let kind = |origin: &'static str| {
+            failures.sender(address, &HeaderMap::from_iter([(header::ORIGIN, HeaderValue::from_static(origin))])).kind
+        };
+        assert_eq!(failures.sender(address, &HeaderMap::new()), client("192.0.2.1"));
+        assert_eq!(kind("https://tools.example"), SenderKind::Client);
+        for origin in ["https://evil.example", "null", "http://tools.example", "https://tools.example:8443", ""] {
+            assert_eq!(kind(origin), SenderKind::ForeignPage, "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_foreign_pages_show_is_held_against_pages_alone() {
+        let (failures, client) = (failures(1), client("192.0.2.1"));
+        let page = Sender { kind: SenderKind::ForeignPage, ..client };
+        failures.count(page);
+        assert!(failures.check(client).is_ok() && failures.check(page).is_err());
+    }
+}

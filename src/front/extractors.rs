@@ -1,0 +1,52 @@
+//! Extractors for path and query parameters. Errors use the envelope.
+
+use axum::{
+    extract::{FromRequestParts, Path},
+    http::{StatusCode, request::Parts},
+};
+use serde::de::DeserializeOwned;
+use tollhouse_base::deserialize_error;
+
+use super::{api_error::ApiError, error_codes::Code};
+
+/// Deserialized query parameters. Invalid ones return 400.
+pub struct QueryParams<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        deserialize_error::query(parts.uri.query().unwrap_or_default()).map(Self).map_err(|misfit| ApiError::bad_request(misfit.message))
+    }
+}
+
+/// Deserialized path parameters. A path that is not UTF-8 returns 400.
+pub struct PathParams<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let named = Path::from_request_parts(parts, state).await;
+        named.map(|Path(named)| Self(named)).map_err(|error| match error.status() {
+            StatusCode::BAD_REQUEST => ApiError::bad_request("what the path names is no text: percent-encoded, it is UTF-8"),
+            // The route has no such parameters, which is a bug.
+            _ => {
+                tracing::error!(%error, "a path does not fit its handler");
+                Code::Internal.into()
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
+        let (mut parts, ()) = axum::http::Request::new(()).into_parts();
+        let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
+        assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");
+    }
+}

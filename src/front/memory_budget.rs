@@ -1,0 +1,117 @@
+//! Limits on memory used for clients: connections, request bodies and answers.
+
+use std::{net::IpAddr, sync::Arc};
+
+use serde_json::{Value, json};
+use tollhouse_config::{BodySettings, ConnectionSettings, IntakeSettings};
+use tollhouse_telemetry::{Samples, metric_table};
+
+use super::{
+    api_error::ApiError,
+    error_codes::Code,
+    quota::{Quota, QuotaFull, QuotaShare},
+};
+
+/// Answers up to this many bytes are always sent, whatever memory is in use.
+const SHORT_BYTES: u64 = 16 << 10;
+
+/// Limits on memory used for clients, with current use.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    pub(crate) connections: ConnectionSettings,
+    /// Limits on request bodies.
+    pub bodies: BodySettings,
+    /// Streams that follow logs, calls or events.
+    pub followers: Arc<Quota>,
+    /// Open connections.
+    pub open: Arc<Quota>,
+    /// Bytes of bodies in memory.
+    held: Arc<Quota>,
+    /// Bytes of answers that clients have not read yet.
+    pub(crate) answers: Arc<Quota>,
+}
+
+impl MemoryBudget {
+    /// Returns limits with nothing in use.
+    #[must_use]
+    pub fn new(settings: &IntakeSettings) -> Self {
+        let IntakeSettings { connections, followers, bodies, answers } = settings.clone();
+        Self {
+            followers: Quota::new(followers.max, followers.max_per_address),
+            open: Quota::new(connections.max, connections.max_per_address),
+            held: Quota::with_reserve(bodies.held, bodies.held_of_address),
+            answers: Quota::new(answers.held, answers.held_of_address),
+            connections,
+            bodies,
+        }
+    }
+
+    /// Reserves `bytes` of the memory for bodies: for a body, a head or data derived from them.
+    ///
+    /// # Errors
+    ///
+    /// 503 if there is not enough room.
+    pub fn hold(&self, address: IpAddr, bytes: usize) -> Result<QuotaShare, ApiError> {
+        let mut share = self.held.share(address);
+        let message = match share.take(bytes) {
+            Ok(()) => return Ok(share),
+            Err(QuotaFull::All(max)) => format!("the host holds {max} bytes of requests, its limit"),
+            Err(QuotaFull::Address(max)) => format!("the host holds {max} bytes of requests of your address, its limit"),
+        };
+        Err(ApiError::new(Code::Busy, message).retry_after(1))
+    }
+
+    /// Checks that an address does not leave too many answers unread.
+    ///
+    /// # Errors
+    ///
+    /// 503 if the address has used up its share of the memory for answers.
+    pub(crate) fn takes_answers(&self, address: IpAddr) -> Result<(), ApiError> {
+        match self.answers.has_all_of_its_share(address) {
+            Some(max) => Err(untaken(&format!("your address has {max} bytes of answers that it has not read, its limit"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that an unpaid answer of this many bytes can be held until its client reads it. A short answer always
+    /// can. An answer larger than a limit can while at most half of that limit is in use.
+    ///
+    /// # Errors
+    ///
+    /// 503 if the memory for answers has no room for it.
+    pub(crate) fn holds(&self, address: IpAddr, bytes: u64) -> Result<(), ApiError> {
+        if bytes <= SHORT_BYTES {
+            return Ok(());
+        }
+        let message = match self.answers.has_room_or_is_large(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Ok(()) => return Ok(()),
+            Err(QuotaFull::All(max)) => format!("the host holds {max} bytes of answers that clients have not read, its limit"),
+            Err(QuotaFull::Address(max)) => format!("your address has {max} bytes of answers that it has not read, its limit"),
+        };
+        Err(untaken(&message))
+    }
+
+    /// Adds the current use to the metrics.
+    pub fn measured(&self, samples: &mut Samples) {
+        samples.put(&metric_table::CONNECTIONS, [], self.open.taken());
+        samples.put(&metric_table::CONNECTIONS_LIMIT, [], self.open.max().unwrap_or_default());
+        samples.put(&metric_table::BODIES_HELD, [], self.held.taken());
+        samples.put(&metric_table::ANSWERS_HELD, [], self.answers.taken());
+    }
+
+    /// Returns the current use and the limits, for operators.
+    pub fn status(&self) -> Value {
+        json!({
+            "connections": self.open.taken(),
+            "maxConnections": self.open.max(),
+            "bodyBytesHeld": self.held.taken(),
+            "maxBodyBytesHeld": self.held.max(),
+            "answerBytesHeld": self.answers.taken(),
+            "maxAnswerBytesHeld": self.answers.max(),
+        })
+    }
+}
+
+fn untaken(message: &str) -> ApiError {
+    ApiError::new(Code::Busy, message).hint("read the answers that are on their way, or close their connections").retry_after(1)
+}

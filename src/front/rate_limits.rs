@@ -1,0 +1,168 @@
+//! Limits per client address: requests, processor time and wrong credentials.
+
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
+
+use axum::http::HeaderMap;
+use tollhouse_base::{
+    cpu_share::{CpuShares, CpuTurn},
+    gcra::Tally,
+    rate_limit::RateLimiter,
+};
+use tollhouse_call::CallError;
+use tollhouse_config::HttpSettings;
+use tollhouse_money::OfferedPayment;
+use tollhouse_replica::SharedCounts;
+
+use super::{
+    address::network,
+    api_error::{ApiError, RateLimitPolicy},
+    auth_failures::{CredentialCheck, Failures, Sender},
+};
+
+/// Burst of HTTP/2 overhead frames, as a multiple of the frames allowed per second.
+const FRAMES_AT_ONCE: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+/// The limits of each client address.
+#[derive(Debug)]
+pub struct Limits {
+    /// Limit of requests per second.
+    rate: Option<Arc<RateLimiter<IpAddr>>>,
+    /// Limit of HTTP/2 frames that belong to no request or answer.
+    frames: Option<Arc<RateLimiter<IpAddr>>>,
+    /// Shares of the processor.
+    shares: Arc<CpuShares>,
+    /// Limit of wrong credentials.
+    failures: Option<Arc<Failures>>,
+}
+
+impl Limits {
+    /// Returns the configured limits of a host at `base_url`.
+    #[must_use]
+    pub fn new(settings: &HttpSettings, shares: Arc<CpuShares>, base_url: &str) -> Self {
+        let failures = settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute, base_url)));
+        let rate = settings.rate_limit.map(RateLimiter::new).map(Arc::new);
+        let frames = settings.intake.connections.overhead_frames;
+        let frames = frames.map(|frames| RateLimiter::with_burst(frames, frames.saturating_mul(FRAMES_AT_ONCE))).map(Arc::new);
+        Self { rate, frames, shares, failures }
+    }
+
+    /// Returns the counters of addresses that replicas share.
+    #[must_use]
+    pub fn tallies(&self) -> SharedCounts {
+        let rate = self.rate.iter().map(|rate| ("address", Arc::clone(rate) as Arc<dyn Tally>));
+        rate.chain(self.failures.iter().flat_map(|failures| failures.tallies())).collect()
+    }
+
+    /// Forgets addresses that have been quiet, so that memory stays bounded.
+    pub fn prune_idle(&self) {
+        if let Some(rate) = &self.rate {
+            rate.prune_idle();
+        }
+        if let Some(frames) = &self.frames {
+            frames.prune_idle();
+        }
+        if let Some(failures) = &self.failures {
+            failures.prune_idle();
+        }
+        self.shares.prune_idle();
+    }
+
+    /// Returns the counter of HTTP/2 frames that belong to no request or answer, if there is a limit.
+    pub(super) fn frames(&self) -> Option<&Arc<RateLimiter<IpAddr>>> {
+        self.frames.as_ref()
+    }
+
+    /// Charges an address for processor time of its connections outside of requests.
+    pub(super) fn spend(&self, address: IpAddr, time: Duration) {
+        self.shares.spend(network(address), time);
+    }
+
+    /// Counts a request of an address.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the address exceeds its rate.
+    pub(crate) fn count(&self, address: IpAddr) -> Result<(), ApiError> {
+        let (Some(rate), Some(seconds)) = (&self.rate, self.wait(address)) else { return Ok(()) };
+        let message = format!("more than {} requests per second from your address", rate.per_second());
+        let policy = RateLimitPolicy { name: "address", max: rate.per_second(), window_secs: 1 };
+        Err(ApiError::rate_limited(policy, seconds, message))
+    }
+
+    /// Counts a request of an address. Returns the seconds until it is allowed, or `None` if it is allowed now.
+    pub fn wait(&self, address: IpAddr) -> Option<u64> {
+        self.rate.as_ref()?.wait(&network(address))
+    }
+
+    /// Waits for a turn of an address to use the processor, for work of unknown cost.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the address has used more than its share of the processor while others need it.
+    pub async fn turn(&self, address: IpAddr) -> Result<CpuTurn, ApiError> {
+        self.shares.turn(network(address), Duration::ZERO).await.map_err(|over| CallError::OverShare(over).into())
+    }
+
+    /// Returns the counters of wrong credentials, if there is a limit.
+    pub(super) fn failures(&self) -> Option<&Arc<Failures>> {
+        self.failures.as_ref()
+    }
+
+    /// Returns the sender of a request for counting wrong credentials, or `None` if there is no limit.
+    pub fn sender(&self, address: IpAddr, headers: &HeaderMap) -> Option<Sender> {
+        Some(self.failures.as_ref()?.sender(address, headers))
+    }
+
+    /// Adds an observer to an offered developer credit. It limits the lookup of the credit, and counts the credit as a
+    /// wrong credential if it does not exist. Streamed answers and answers in messages need this, because their HTTP
+    /// heads do not show it. A credit that is never looked up, as for a free tool, is not counted, because it reveals
+    /// nothing.
+    pub fn observed(&self, sender: Option<Sender>, mut offered: OfferedPayment) -> OfferedPayment {
+        if let (Some(failures), Some(sender), OfferedPayment::Credit(credit)) = (&self.failures, sender, &mut offered) {
+            credit.observer = Some(Failures::observer(failures, sender));
+        }
+        offered
+    }
+
+    /// Does the same as [`Limits::observed`] for a payment inside a message, after checking the sender.
+    ///
+    /// # Errors
+    ///
+    /// 429 if a credit is offered and the sender has failed too often.
+    pub fn limit_credit(&self, sender: Option<Sender>, offered: OfferedPayment) -> Result<OfferedPayment, ApiError> {
+        if let OfferedPayment::Credit(_) = &offered {
+            self.may_show_credential(sender)?;
+        }
+        Ok(self.observed(sender, offered))
+    }
+
+    /// Checks a sender of credentials inside a message, which the middleware has not checked. The credential itself is
+    /// checked later.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often.
+    pub fn may_show_credential(&self, sender: Option<Sender>) -> Result<(), ApiError> {
+        self.failures.as_ref().zip(sender).map_or(Ok(()), |(failures, sender)| failures.check(sender))
+    }
+
+    /// Begins the check of a credential that the middleware does not see. While other checks for the same address could
+    /// use up its limit, waits until one of them ends.
+    ///
+    /// # Errors
+    ///
+    /// 429 if the sender has failed too often.
+    pub async fn begin_check(&self, sender: Option<Sender>) -> Result<CredentialCheck, ApiError> {
+        match (&self.failures, sender) {
+            (Some(failures), Some(sender)) => failures.begin(sender).await,
+            (None, _) | (_, None) => Ok(CredentialCheck::UNLIMITED),
+        }
+    }
+
+    /// Counts a credential that has become wrong since it was checked, such as that of a session.
+    pub fn count_wrong(&self, sender: Option<Sender>) {
+        if let (Some(failures), Some(sender)) = (&self.failures, sender) {
+            failures.count(sender);
+        }
+    }
+}

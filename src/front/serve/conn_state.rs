@@ -1,0 +1,309 @@
+//! Activity of a connection, reported by its tasks, and its time limits.
+
+use std::{
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use tollhouse_config::ConnectionSettings;
+
+use super::frames;
+
+/// Maximum requests that a client can reset on one connection beyond the number answered. HTTP/2 lets a client send
+/// another at once, however many are still being cleaned up.
+const TAKEN_BACK: usize = 100;
+
+/// Maximum unread answers of a connection while the memory for answers is full.
+const UNTAKEN: usize = 8;
+
+/// Bytes and overhead frames that a connection can read before other tasks of its thread get a turn. A frame takes
+/// about a microsecond.
+const TURN_BYTES: usize = 64 << 10;
+const TURN_FRAMES: u32 = 256;
+
+/// Checks of a connection within its shortest time limit, and bounds of the interval.
+const LOOKS: u32 = 4;
+const MAX_LOOK: Duration = Duration::from_secs(1);
+const SHORTEST_LOOK: Duration = Duration::from_millis(5);
+
+/// The origin of moments.
+static BASE: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// An optional moment that several tasks set and read.
+#[derive(Debug, Default)]
+pub(super) struct SharedInstant(AtomicU64);
+
+impl SharedInstant {
+    /// Returns milliseconds since [`BASE`], but never 0, which means none.
+    fn now() -> u64 {
+        u64::try_from(BASE.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    pub(super) fn set(&self) {
+        self.0.store(Self::now(), Relaxed);
+    }
+
+    fn set_once(&self) {
+        if self.0.load(Relaxed) == 0 {
+            self.set();
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        if self.0.load(Relaxed) != 0 {
+            self.0.store(0, Relaxed);
+        }
+    }
+
+    /// Returns whether the moment is set and at least `limit` ago. False if there is no limit.
+    pub(super) fn beyond(&self, limit: Option<Duration>) -> bool {
+        let (at, Some(limit)) = (self.0.load(Relaxed), limit) else { return false };
+        at != 0 && Duration::from_millis(Self::now().saturating_sub(at)) >= limit
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+}
+
+/// Returns how often to check `limits`, or `None` if there are none.
+pub(super) fn look(limits: &[Option<Duration>]) -> Option<Duration> {
+    let shortest = limits.iter().flatten().min()?;
+    Some((*shortest / LOOKS).clamp(SHORTEST_LOOK, MAX_LOOK))
+}
+
+/// The activity of one connection.
+#[derive(Debug, Default)]
+pub(super) struct ConnState {
+    /// Requests being answered. Each counts until the last byte of its answer.
+    answering: AtomicUsize,
+    answered: AtomicUsize,
+    taken_back: AtomicUsize,
+    /// A request has arrived.
+    requested: AtomicBool,
+    /// The latest request used HTTP/2.
+    http2: AtomicBool,
+    /// When the last answer ended, while no request is being answered.
+    idle_for: SharedInstant,
+    /// When the current head began to arrive.
+    head: SharedInstant,
+    /// When the client stopped reading.
+    blocked: SharedInstant,
+    /// Complete answers that the client has not fully read.
+    untaken: AtomicUsize,
+    /// The client leaves too many answers unread.
+    is_hoarding: AtomicBool,
+    /// HTTP/2 frames earned by the requests and answers so far.
+    earned: AtomicU64,
+    /// Frames earned by requests that were then rejected, and not paid for yet.
+    is_forfeited: AtomicU32,
+    /// More frames arrived than were earned and allowed.
+    flooded: AtomicBool,
+    /// Bytes and overhead frames read in this turn.
+    turn_bytes: AtomicUsize,
+    turn_frames: AtomicU32,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CloseReason {
+    /// A head takes too long.
+    Head,
+    /// No request arrives.
+    Idle,
+    /// The client does not read its answer.
+    Unread,
+    /// The client resets too many requests.
+    TakenBack,
+    /// Too many frames belong to no request or answer.
+    Frames,
+    /// Too many answers are unread while the memory for answers is full.
+    Held,
+}
+
+impl CloseReason {
+    /// Returns its label in metrics.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Idle => "idle",
+            Self::Unread => "unread",
+            Self::TakenBack => "reset",
+            Self::Frames => "frames",
+            Self::Held => "held",
+        }
+    }
+}
+
+impl ConnState {
+    pub(super) fn new() -> Arc<Self> {
+        let pulse = Self::default();
+        pulse.idle_for.set();
+        Arc::new(pulse)
+    }
+
+    /// Records a request, which is being answered until the returned value is dropped.
+    pub(super) fn begin(self: &Arc<Self>, http2: bool) -> AnswerGuard {
+        self.answering.fetch_add(1, Relaxed);
+        self.requested.store(true, Relaxed);
+        self.http2.store(http2, Relaxed);
+        self.head.clear();
+        let answering = AnswerGuard { pulse: Arc::clone(self), earns: http2, to_its_end: false, untaken: false };
+        answering.credit_frames(frames::PER_REQUEST);
+        answering
+    }
+
+    /// Returns the HTTP/2 frames earned by the requests and answers so far.
+    pub(super) fn earned(&self) -> u64 {
+        self.earned.load(Relaxed)
+    }
+
+    /// Takes the cost of rejected requests, in overhead frames.
+    pub(super) fn take_forfeited(&self) -> u32 {
+        if self.is_forfeited.load(Relaxed) == 0 { 0 } else { self.is_forfeited.swap(0, Relaxed) }
+    }
+
+    /// Records that more frames arrived than the connection and its address can send.
+    pub(super) fn flood(&self) {
+        self.flooded.store(true, Relaxed);
+    }
+
+    /// Returns whether requests use HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2.load(Relaxed)
+    }
+
+    /// Begins a turn of the connection on its thread.
+    pub(super) fn begin_turn(&self) {
+        self.turn_bytes.store(0, Relaxed);
+        self.turn_frames.store(0, Relaxed);
+    }
+
+    /// Counts bytes read in this turn, and the overhead frames among them.
+    pub(super) fn read(&self, bytes: usize, frames: u32) {
+        self.turn_bytes.fetch_add(bytes, Relaxed);
+        self.turn_frames.fetch_add(frames, Relaxed);
+    }
+
+    /// Returns whether other tasks must get a turn before more is read.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.turn_bytes.load(Relaxed) >= TURN_BYTES || self.turn_frames.load(Relaxed) >= TURN_FRAMES
+    }
+
+    /// Records that the memory for answers is full. The connection is closed if it leaves many answers unread.
+    pub(super) fn answers_are_full(&self) {
+        if self.untaken.load(Relaxed) >= UNTAKEN {
+            self.is_hoarding.store(true, Relaxed);
+        }
+    }
+
+    /// Records received bytes. They belong to a head if no request is being answered.
+    pub(super) fn note_read(&self) {
+        if self.answering.load(Relaxed) == 0 {
+            self.head.set_once();
+        }
+    }
+
+    /// Records that bytes were sent.
+    pub(super) fn wrote(&self) {
+        self.blocked.clear();
+    }
+
+    /// Records that no more bytes can be sent for now.
+    pub(super) fn cannot_write(&self) {
+        self.blocked.set_once();
+    }
+
+    /// Returns why the connection must be closed at once, if it must.
+    pub(super) fn exceeded(&self) -> Option<CloseReason> {
+        if self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK) {
+            return Some(CloseReason::TakenBack);
+        }
+        if self.flooded.load(Relaxed) {
+            return Some(CloseReason::Frames);
+        }
+        self.is_hoarding.load(Relaxed).then_some(CloseReason::Held)
+    }
+
+    /// Returns why the connection must be closed because of a time limit, if it must. `stall` is the maximum time
+    /// without progress in reading an answer.
+    pub(super) fn overdue(&self, limits: &ConnectionSettings, stall: Option<Duration>) -> Option<CloseReason> {
+        if self.blocked.beyond(stall) {
+            return Some(CloseReason::Unread);
+        }
+        if self.answering.load(Relaxed) > 0 {
+            return None;
+        }
+        if self.blocked.is_set() {
+            // The end of an answer is still being sent. The connection becomes idle once it has been sent.
+            self.idle_for.set();
+            return None;
+        }
+        if !self.requested.load(Relaxed) {
+            return self.idle_for.beyond(limits.head).then_some(CloseReason::Head);
+        }
+        // In HTTP/2, bytes between two requests need not be a head.
+        if !self.http2.load(Relaxed) && self.head.is_set() {
+            return self.head.beyond(limits.head).then_some(CloseReason::Head);
+        }
+        self.idle_for.beyond(limits.idle).then_some(CloseReason::Idle)
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct AnswerGuard {
+    pulse: Arc<ConnState>,
+    /// The request and its answer earn frames. Those of HTTP/1 and rejected requests earn none.
+    earns: bool,
+    to_its_end: bool,
+    untaken: bool,
+}
+
+impl AnswerGuard {
+    /// Records that the answer is complete and waits for the client.
+    pub(super) fn made(&mut self) {
+        self.untaken = true;
+        self.pulse.untaken.fetch_add(1, Relaxed);
+    }
+
+    fn credit_frames(&self, frames: u64) {
+        if self.earns {
+            self.pulse.earned.fetch_add(frames, Relaxed);
+        }
+    }
+
+    /// Records that the request was rejected as one too many or too large. It and its answer earn nothing, and its
+    /// `fields` cost what they took to parse.
+    pub(super) fn refused(&mut self, fields: usize) {
+        let earned = if self.earns { u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX) } else { 0 };
+        self.earns = false;
+        self.pulse.is_forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields)), Relaxed);
+    }
+
+    /// Records that this many bytes of the answer were passed on.
+    pub(super) fn sends(&self, bytes: usize) {
+        self.credit_frames(frames::earned_by(bytes));
+    }
+
+    /// Records that the whole answer was passed on.
+    pub(super) fn end(&mut self) {
+        self.to_its_end = true;
+    }
+}
+
+impl Drop for AnswerGuard {
+    fn drop(&mut self) {
+        let count = if self.to_its_end { &self.pulse.answered } else { &self.pulse.taken_back };
+        count.fetch_add(1, Relaxed);
+        if self.untaken {
+            self.pulse.untaken.fetch_sub(1, Relaxed);
+        }
+        if self.pulse.answering.fetch_sub(1, Relaxed) == 1 {
+            self.pulse.idle_for.set();
+        }
+    }
+}

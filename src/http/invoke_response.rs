@@ -1,0 +1,88 @@
+//! An answer with its receipt: the response of `/ai/invoke`, and the last event of a stream.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+use tollhouse_call::{CompletedCall, Content, chosen_headers};
+use tollhouse_front::ApiError;
+use tollhouse_money::PaymentId;
+
+use super::services::CallServices;
+
+/// How the answer is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseStyle {
+    /// As a response, whose headers contain payment and settlement.
+    Plain,
+    /// As an event, which has no headers.
+    Stream,
+}
+
+/// An answer with its receipt.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvokeResponse<'a> {
+    ok: bool,
+    /// The status that the handler set, unless it is 200.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    headers: BTreeMap<String, &'a str>,
+    result: ResultBody<'a>,
+    receipt: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payment_id: Option<&'a PaymentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settlement: Option<Value>,
+}
+
+/// The body that `/tools` would return.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ResultBody<'a> {
+    /// The handler's JSON text, unparsed, so that numbers keep their digits.
+    Json(&'a RawValue),
+    #[serde(rename_all = "camelCase")]
+    Text {
+        media_type: Cow<'a, str>,
+        text: &'a str,
+    },
+    #[serde(rename_all = "camelCase")]
+    Bytes {
+        media_type: Cow<'a, str>,
+        base64: String,
+    },
+    Nothing,
+}
+
+impl<'a> From<Content<'a>> for ResultBody<'a> {
+    fn from(content: Content<'a>) -> Self {
+        match content {
+            Content::Json { json, .. } => Self::Json(json),
+            Content::Text { media_type, text } => Self::Text { media_type, text },
+            Content::Bytes { media_type, bytes } => Self::Bytes { media_type, base64: STANDARD.encode(bytes) },
+            Content::Nothing => Self::Nothing,
+        }
+    }
+}
+
+/// Returns `{ok, status?, headers?, result, receipt}` as JSON. A result that is not JSON is `{mediaType, text}` or
+/// `{mediaType, base64}`. For a status without a body it is `null`.
+pub(super) async fn invoked(calling: &CallServices, done: &CompletedCall, front: ResponseStyle) -> Result<String, ApiError> {
+    let answer = &done.answer;
+    let receipt = if answer.receipt_id.is_empty() { None } else { calling.receipts.find(&answer.receipt_id).await? };
+    let paid = done.payment.as_ref().filter(|_| front == ResponseStyle::Stream);
+    let settlement = || answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default();
+    let invoked = InvokeResponse {
+        ok: done.success,
+        status: Some(answer.status).filter(|status| *status != 200),
+        headers: chosen_headers(answer),
+        result: Content::of(answer).into(),
+        receipt,
+        payment_id: paid,
+        settlement: paid.map(|_| settlement()),
+    };
+    Ok(serde_json::to_string(&invoked).expect("an answer has text keys"))
+}

@@ -1,0 +1,84 @@
+//! Public data of a tool beyond its record: recent usage and the builder.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tollhouse_account::builder::Builders;
+use tollhouse_base::id::BuilderId;
+use tollhouse_call::Metrics;
+use tollhouse_catalog::ShownEndpoint;
+use tollhouse_tool::Owner;
+
+/// Provides the public data beyond records.
+pub struct RecordExtras {
+    /// Call counts of tools.
+    pub metrics: Arc<Metrics>,
+    /// Builders and their names.
+    pub builders: Arc<Builders>,
+}
+
+/// Fields added to a record that the builder did not publish.
+#[derive(Debug, Serialize)]
+pub(super) struct ExtraMembers {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<ToolUsage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    builder: Option<BuilderName>,
+}
+
+/// Usage of a tool in the last 30 days.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolUsage {
+    calls30d: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median_ms: Option<f64>,
+}
+
+/// A builder, as everyone sees them.
+#[derive(Debug, Serialize)]
+struct BuilderName {
+    id: BuilderId,
+    name: String,
+}
+
+impl RecordExtras {
+    /// Returns the data of a tool. If the builder's name cannot be read, it is left out, because the catalog works
+    /// without the store.
+    pub(super) async fn tool(&self, live: &ShownEndpoint) -> ExtraMembers {
+        let figures = self.metrics.figures(&live.endpoint.id);
+        let builder = match &live.endpoint.owner {
+            Owner::Platform => None,
+            Owner::Builder(id) => {
+                let name = self.builders.name(id).await.unwrap_or_else(|error| {
+                    tracing::warn!(builder.id = %id, %error, "a builder's name could not be read");
+                    None
+                });
+                name.map(|name| BuilderName { id: id.clone(), name: name.to_string() })
+            }
+        };
+        ExtraMembers { usage: figures.map(|figures| ToolUsage { calls30d: figures.calls, median_ms: figures.median_ms }), builder }
+    }
+
+    /// Returns the record with the data added.
+    pub(super) async fn extras(&self, live: &ShownEndpoint, mut record: Value) -> Value {
+        if let (Some(members), Value::Object(reported)) = (record.as_object_mut(), json!(self.tool(live).await)) {
+            members.extend(reported);
+        }
+        record
+    }
+}
+
+impl ExtraMembers {
+    /// Appends the fields to the JSON record at the end of `out`.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let body = json!(self).to_string();
+        if body.len() > "{}".len() {
+            // Overwrite the closing brace.
+            out.pop();
+            out.push(b',');
+            out.extend_from_slice(&body.as_bytes()[1..]);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Looks up the state of a task, and its answer wherever it is stored.
+
+use tollhouse_base::offload::run_blocking;
+use tollhouse_money::HeldPaymentEnd;
+use tollhouse_store::{Batch, Durability, StoreError};
+
+use super::{
+    Tasks,
+    record::{TASKS, TaskEnd, TaskRecord, TaskState, TaskView},
+    views::{completed, lost, owed, paid, restarted},
+};
+use crate::{answer, dialect::Dialect, revision::Era};
+
+impl Tasks {
+    /// Returns the current state of a task, or `None` if there is no task with this id.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub(crate) async fn get(&self, id: &str) -> Result<Option<TaskView>, StoreError> {
+        let Some(row) = self.read(id).await? else { return Ok(None) };
+        let mut record = row.value.clone();
+        if record.state.is_working()
+            && !record.is_held_by(self.replica.id())
+            && let Some(state) = self.orphan(&record).await?
+        {
+            record = TaskRecord { state, updated_at: self.clock.now(), ..record };
+            let mut batch = Batch::new();
+            batch.replace(&TASKS, &row, &record);
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => {}
+                // Another replica recorded its end, or it is still running.
+                Err(StoreError::Conflict) => match self.read(id).await? {
+                    Some(now) => record = now.value,
+                    None => return Ok(None),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(end) = self.end_of(id, &record).await? else { return Ok(None) };
+        let message = self.running().get(id).and_then(|running| running.progress.clone());
+        Ok(Some(TaskView::of(id, &record, end, message.unwrap_or_else(|| "running".to_owned()))))
+    }
+
+    /// Returns the state of a task with its answer, or `None` if the answer is gone.
+    async fn end_of(&self, id: &str, record: &TaskRecord) -> Result<Option<TaskEnd>, StoreError> {
+        let done = match &record.state {
+            TaskState::Working => return Ok(Some(TaskEnd::Working)),
+            TaskState::Cancelled => return Ok(Some(TaskEnd::Cancelled)),
+            TaskState::Failed(error) => return Ok(Some(TaskEnd::Failed(error.clone()))),
+            TaskState::Completed(result) => return Ok(Some(TaskEnd::Completed(result.clone()))),
+            TaskState::Held if !record.is_held_by(self.replica.id()) => return Ok(Some(TaskEnd::Failed(restarted(None)))),
+            TaskState::Held => self.unpaid.answer(id),
+            TaskState::Answered(answer) => run_blocking(answer.bytes(), || answer.clone().done()).await,
+            TaskState::Paid => {
+                let Some(payment) = &record.payment else { return Ok(None) };
+                match self.payments.ended(payment).await? {
+                    HeldPaymentEnd::Answer(answer) => Some(paid(payment, answer)),
+                    HeldPaymentEnd::Lost => return Ok(Some(TaskEnd::Failed(lost(payment)))),
+                    // The answer expired just before the task.
+                    HeldPaymentEnd::Without
+                    | HeldPaymentEnd::Open
+                    | HeldPaymentEnd::NotYet
+                    | HeldPaymentEnd::Running { .. }
+                    | HeldPaymentEnd::Owed { .. } => None,
+                }
+            }
+        };
+        let Some(done) = done else { return Ok(None) };
+        // Only the newest revision has tasks.
+        let dialect = Dialect { era: Era::Modern, wire: None, dotted: record.dotted };
+        let bytes = done.answer.body.len();
+        Ok(Some(TaskEnd::Completed(run_blocking(bytes, || completed(answer::done(&done, &self.base_url, dialect))).await)))
+    }
+
+    /// Determines how a task of another replica ended. Returns `None` while it may still be running or settling.
+    async fn orphan(&self, record: &TaskRecord) -> Result<Option<TaskState>, StoreError> {
+        let lives = self.replica.living().await?.has(record.holder().as_ref());
+        let ended = match &record.payment {
+            Some(payment) => self.payments.ended(payment).await?,
+            None => HeldPaymentEnd::Without,
+        };
+        Ok(match ended {
+            HeldPaymentEnd::Answer(_) => Some(TaskState::Paid),
+            HeldPaymentEnd::Lost => Some(TaskState::Failed(lost(record.payment.as_ref().expect("only payments have answers to lose")))),
+            HeldPaymentEnd::Open | HeldPaymentEnd::NotYet | HeldPaymentEnd::Running { .. } => None,
+            HeldPaymentEnd::Owed { .. } if !lives => record.payment.as_ref().map(|payment| TaskState::Failed(owed(payment))),
+            HeldPaymentEnd::Owed { .. } => None,
+            HeldPaymentEnd::Without if !lives => Some(TaskState::Failed(restarted(record.payment.as_ref()))),
+            HeldPaymentEnd::Without => None,
+        })
+    }
+}

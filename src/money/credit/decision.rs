@@ -1,0 +1,114 @@
+//! Revokes and restores credits.
+
+use serde::Deserialize;
+use tollhouse_base::id::CreditId;
+use tollhouse_store::{Batch, Durability, update};
+use tollhouse_tool::MicroUsd;
+
+use super::{
+    Credits,
+    balance::{CREDITS, Credit, Revocation, balance},
+    error::{CreditError, MAX_REASON},
+    number::{self, BALANCE},
+    row::{LINES, Movement, MovementKind},
+};
+use crate::ledger::{Cause, Dollars, Posting};
+
+/// The body of `POST /ai/admin/credits/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreditVerdict {
+    /// The decision.
+    pub decision: CreditDecision,
+    /// The reason, shown to the holder.
+    pub reason: Option<String>,
+}
+
+/// An admin's decision about a credit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CreditDecision {
+    /// Takes the remaining balance until the credit is restored.
+    Revoke,
+    /// Undoes a revocation.
+    Restore,
+}
+
+impl Credits {
+    /// Revokes or restores a credit. The whole balance is taken or returned. A call in flight that was admitted with
+    /// the credit is either settled before or refused.
+    ///
+    /// # Errors
+    ///
+    /// An unknown id; [`CreditError::Revoked`] or [`CreditError::NotRevoked`] if there is nothing to do; a reason that
+    /// is too long; errors of the store.
+    pub async fn decide(&self, id: &CreditId, verdict: &CreditVerdict) -> Result<Credit, CreditError> {
+        if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+            return Err(CreditError::Reason);
+        }
+        match verdict.decision {
+            CreditDecision::Revoke => {
+                self.revoke(id, verdict.reason.as_deref()).await?;
+                self.drain(id).await
+            }
+            CreditDecision::Restore => self.restore(id).await,
+        }
+    }
+
+    /// Stops the credit from paying: debits require an unchanged record. If the host crashes after this, the balance is
+    /// not taken and is still there when the credit is restored.
+    async fn revoke(&self, id: &CreditId, reason: Option<&str>) -> Result<(), CreditError> {
+        let stopping = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            if holder.revoked.is_some() {
+                return Err(CreditError::Revoked);
+            }
+            holder.revoked = Some(Revocation { since: self.clock.now(), amount: MicroUsd::ZERO, reason: reason.map(str::to_owned) });
+            tx.replace(&CREDITS, &row, &holder);
+            tx.answer(())
+        });
+        stopping.await
+    }
+
+    /// Takes the balance of a stopped credit, which nothing changes meanwhile.
+    async fn drain(&self, id: &CreditId) -> Result<Credit, CreditError> {
+        let taking = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            let amount = balance(tx.get(&LINES, &(id.clone(), BALANCE)).await?);
+            if let Some(revoked) = &mut holder.revoked {
+                revoked.amount = amount;
+                tx.append(self.moved(id, MovementKind::Revoke, amount)).replace(&CREDITS, &row, &holder);
+            }
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(taking.await?.with_balance(&*self.store).await?)
+    }
+
+    async fn restore(&self, id: &CreditId) -> Result<Credit, CreditError> {
+        let restoring = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
+            let mut holder = row.value.clone();
+            let Revocation { amount, .. } = holder.revoked.take().ok_or(CreditError::NotRevoked)?;
+            tx.append(self.moved(id, MovementKind::Restore, amount)).replace(&CREDITS, &row, &holder);
+            tx.answer::<_, CreditError>(holder)
+        });
+        Ok(restoring.await?.with_balance(&*self.store).await?)
+    }
+
+    /// Returns the rows that move `amount` between the credit and its revoked amount.
+    fn moved(&self, id: &CreditId, kind: MovementKind, amount: MicroUsd) -> Batch {
+        let at = self.clock.now();
+        let number = number::next(at);
+        let (credit, revoked) = (Dollars::Credit(id.clone()), Dollars::Revoked(id.clone()));
+        let posting = Posting::new(Cause::Judged(id.clone(), number), at);
+        let posting = match kind {
+            MovementKind::Restore => posting.dollars(revoked, credit, amount),
+            MovementKind::Mint | MovementKind::Debit | MovementKind::Refund | MovementKind::Revoke => {
+                posting.dollars(credit, revoked, amount)
+            }
+        };
+        Movement::plain(at, kind, amount).stored(id, number).and(posting.stored())
+    }
+}

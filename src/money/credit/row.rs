@@ -1,0 +1,99 @@
+//! Movements of a balance, and the balance next to them.
+
+use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_store::{Batch, Sum, Table, Value, schema};
+use tollhouse_tool::{MicroUsd, Slug};
+
+pub(crate) const LINES: Table<(CreditId, u64), CreditRow> = schema::CREDIT_MOVEMENTS.holding();
+tollhouse_store::json_values!(Movement);
+
+/// One change of a balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Movement {
+    /// When it moved.
+    pub at: Timestamp,
+    /// The reason of the change.
+    pub kind: MovementKind,
+    /// The amount, always positive.
+    #[serde(rename = "amountUsd")]
+    pub amount: MicroUsd,
+    /// Receipt of the call that a debit paid for or a refund returns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    /// The tool that was paid for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slug: Option<Slug>,
+}
+
+/// The kind of a movement, which also gives its direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MovementKind {
+    /// Adds to the balance.
+    Mint,
+    /// Subtracts from the balance.
+    Debit,
+    /// Subtracts the whole balance.
+    Revoke,
+    /// Adds the revoked amount.
+    Restore,
+    /// Adds a full or partial refund of a call.
+    Refund,
+}
+
+/// A row of a credit. One scan reads all of them from one snapshot.
+#[derive(Debug)]
+pub(crate) enum CreditRow {
+    /// The balance. It sorts after the last movement.
+    Balance(i128),
+    Movement(Movement),
+}
+
+impl CreditRow {
+    pub(crate) fn movement(self) -> Option<Movement> {
+        match self {
+            Self::Movement(movement) => Some(movement),
+            Self::Balance(_) => None,
+        }
+    }
+}
+
+impl Value for CreditRow {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Balance(sum) => Sum(*sum).to_bytes(),
+            Self::Movement(movement) => movement.to_bytes(),
+        }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        match Sum::of_bytes(bytes) {
+            Some(Sum(sum)) => Some(Self::Balance(sum)),
+            None => Movement::of_bytes(bytes).map(Self::Movement),
+        }
+    }
+}
+
+impl Movement {
+    /// Constructs a movement without a receipt.
+    pub(super) fn plain(at: Timestamp, kind: MovementKind, amount: MicroUsd) -> Self {
+        Self { at, kind, amount, receipt_id: None, slug: None }
+    }
+
+    /// Returns the signed change of the balance.
+    pub(crate) fn change(&self) -> i128 {
+        match self.kind {
+            MovementKind::Mint | MovementKind::Restore | MovementKind::Refund => self.amount.0.into(),
+            MovementKind::Debit | MovementKind::Revoke => -i128::from(self.amount.0),
+        }
+    }
+
+    /// Returns the rows that store it under a number of its credit.
+    pub(super) fn stored(self, id: &CreditId, number: u64) -> Batch {
+        let mut batch = Batch::new();
+        batch.insert(&LINES, &(id.clone(), number), &CreditRow::Movement(self));
+        batch
+    }
+}

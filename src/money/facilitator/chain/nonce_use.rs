@@ -1,0 +1,174 @@
+//! Decides from the token or Permit2, at a block that will stay, how an authorization ended.
+//!
+//! A decision is final, so it relies only on facts that prove themselves. The state is read at the very block whose
+//! time is read, which a node that lags does not have. A node that prunes finds no event for a nonce that is spent. In
+//! both cases the settlement stays open.
+
+use alloy_primitives::Address;
+use alloy_sol_types::{SolCall as _, sol};
+use serde_json::json;
+use tollhouse_base::clock::Timestamp;
+
+use super::{
+    events::{CANCELED, EventLog, TxReceipt},
+    node::{Block, BlockTag, Node},
+    search::Undecided,
+};
+use crate::{
+    Asset, OfferedX402, SettleOutcome, StartedSettlement,
+    facilitator::{PLAYS, exact, reason::RefusalText, settlement},
+    x402::{
+        eip3009::Transfer,
+        permit2::{PERMIT2, Permit},
+    },
+};
+
+sol! {
+    /// EIP-3009: whether a nonce is spent.
+    function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+    /// ERC-20: an account's balance, and the part of it that another account may move.
+    function balanceOf(address account) external view returns (uint256);
+    function allowance(address owner, address spender) external view returns (uint256);
+}
+
+/// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs in
+/// between.
+const EARLIER_SECS: u64 = 60 * 60;
+
+/// The nonce that a payment spends. The token stores those of transfers, Permit2 those of permits.
+pub(super) enum NonceKind {
+    Transfer(Transfer),
+    Permit(Permit),
+}
+
+impl Node {
+    /// Decides how a payment ended whose settlement began at `began`. Unknown while it may still move or if the node
+    /// cannot tell.
+    pub(crate) async fn nonce_state(&self, payment: &OfferedX402, started: Timestamp) -> SettleOutcome {
+        match self.classify(payment, started).await {
+            Ok(outcome) => outcome,
+            Err(reason) => SettleOutcome::Unknown(reason.to_string()),
+        }
+    }
+
+    /// Like [`Node::nonce_state`], but says whether the payment can be settled again. It is [`SettleOutcome::Lost`] if its
+    /// nonce is unused as of the newest block and its authorization is still valid.
+    pub(crate) async fn judge_again(&self, payment: &OfferedX402, started: Timestamp, now: Timestamp) -> SettleOutcome {
+        let judged = self.nonce_state(payment, started).await;
+        let SettleOutcome::Unknown(reason) = &judged else { return judged };
+        let expired = payment.valid_before_secs().is_none_or(|until| now.as_secs() >= until);
+        match self.is_recently_spent(payment).await {
+            Ok(false) if !expired => SettleOutcome::Lost(format!("no node has the transaction: {reason}")),
+            _ => judged,
+        }
+    }
+
+    async fn classify(&self, payment: &OfferedX402, started: Timestamp) -> Result<SettleOutcome, Undecided> {
+        let spends = self.spends(payment)?;
+        // The address may lead to another node by now.
+        self.prove().await?;
+        let safe = self.block(BlockTag::Safe).await?;
+        let after_secs = started.as_secs().saturating_sub(EARLIER_SECS);
+        match spends {
+            NonceKind::Transfer(transfer) => self.transferred(payment, &transfer, &safe, after_secs).await,
+            NonceKind::Permit(permit) => self.taken(payment, &permit, &safe, after_secs).await,
+        }
+    }
+
+    /// Decides how a transfer ended, whose nonces the token stores.
+    async fn transferred(
+        &self,
+        payment: &OfferedX402,
+        transfer: &Transfer,
+        safe: &Block,
+        after_secs: u64,
+    ) -> Result<SettleOutcome, Undecided> {
+        let asset = payment.asset;
+        if !self.spent(asset, transfer, BlockTag::Hash(safe.hash)).await? {
+            return match safe.timestamp.to::<u64>() >= transfer.valid_before_secs() {
+                true => Ok(refused("invalid_exact_evm_payload_authorization_valid_before")),
+                false => Err(Undecided::Says("the nonce is not used yet".to_owned())),
+            };
+        }
+        let event = self.event(asset, transfer, safe, after_secs).await?;
+        if event.topics[0] == CANCELED {
+            return Ok(refused("authorization_canceled"));
+        }
+        let receipt = self.receipt_of(&event, safe).await?;
+        // The authorization may pay somebody else, or less than required.
+        Ok(match exact::pays(transfer, payment).is_ok() && receipt.made(transfer, asset) {
+            true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
+            false => refused("invalid_exact_evm_nonce_already_used"),
+        })
+    }
+
+    /// Returns the receipt of an event's transaction, which is in a block that will stay.
+    pub(super) async fn receipt_of(&self, event: &EventLog, safe: &Block) -> Result<TxReceipt, Undecided> {
+        let receipt: TxReceipt = self.ask("eth_getTransactionReceipt", json!([event.transaction_hash])).await?;
+        if receipt.transaction_hash != event.transaction_hash || receipt.block_number > safe.number || !receipt.logs.contains(event) {
+            return Err(Undecided::Says("the event is not in its transaction".to_owned()));
+        }
+        Ok(receipt)
+    }
+
+    /// Decides how a payment ended that another facilitator was asked to settle.
+    pub(crate) async fn look_up(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        match started.facilitator.as_deref() {
+            Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
+            _ => self.nonce_state(payment, started.at).await,
+        }
+    }
+
+    /// Returns the payer's balance of a payment's token as of the newest block. For a permit it is limited by Permit2's
+    /// allowance. `None` if the node does not answer.
+    pub(crate) async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
+        let account: Address = payment.signed.sender().parse().ok()?;
+        let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
+        if payment.permit().is_none() {
+            return balance.await;
+        }
+        let allowance = self.amount(payment.asset, allowanceCall { owner: account, spender: PERMIT2 }.abi_encode());
+        let (balance, allowance) = tokio::join!(balance, allowance);
+        Some(balance?.min(allowance?))
+    }
+
+    /// Reads an amount from a token, or `None` if the call fails.
+    async fn amount(&self, asset: &Asset, question: Vec<u8>) -> Option<u128> {
+        let answer = self.call(asset.address, &question, BlockTag::Latest).await.ok()?;
+        balanceOfCall::abi_decode_returns_validate(&answer).ok().map(|amount| amount.saturating_to())
+    }
+
+    /// Returns whether the nonce of a payment is spent as of the newest block, which may still be replaced.
+    pub(crate) async fn is_recently_spent(&self, payment: &OfferedX402) -> Result<bool, String> {
+        let lately = async {
+            match self.spends(payment)? {
+                NonceKind::Transfer(transfer) => self.spent(payment.asset, &transfer, BlockTag::Latest).await,
+                NonceKind::Permit(permit) => self.used(&permit, BlockTag::Latest).await,
+            }
+        };
+        lately.await.map_err(|reason: Undecided| reason.to_string())
+    }
+
+    /// Returns the nonce that a payment spends. Fails if the node is of another network.
+    pub(super) fn spends(&self, payment: &OfferedX402) -> Result<NonceKind, Undecided> {
+        let (of, own) = (payment.asset.network, self.network());
+        if of != own {
+            return Err(Undecided::Says(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));
+        }
+        let transfer = payment.transfer().map(|(transfer, _)| NonceKind::Transfer(transfer));
+        let spends = transfer.or_else(|| payment.permit().map(|(permit, _)| NonceKind::Permit(permit)));
+        spends.ok_or_else(|| Undecided::Says("the authorization does not read".to_owned()))
+    }
+
+    async fn spent(&self, asset: &Asset, transfer: &Transfer, at: BlockTag) -> Result<bool, Undecided> {
+        let question = authorizationStateCall { authorizer: transfer.from, nonce: transfer.nonce };
+        let answer = self.call(asset.address, &question.abi_encode(), at).await?;
+        let read = authorizationStateCall::abi_decode_returns_validate(&answer);
+        read.map_err(|_| Undecided::Says("the token does not say whether the nonce is used".to_owned()))
+    }
+}
+
+pub(super) fn refused(reason: &str) -> SettleOutcome {
+    let reported = RefusalText::of(reason);
+    SettleOutcome::Refused { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
+}

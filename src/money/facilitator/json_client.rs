@@ -1,0 +1,125 @@
+//! JSON requests over HTTP to configured servers.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
+use serde_json::Value;
+use tollhouse_telemetry as telemetry;
+
+use crate::ConfigError;
+
+/// Maximum size of an answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+
+/// Timeout for connecting.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Sends requests, and reads answers within limits.
+#[derive(Debug)]
+pub(crate) struct JsonClient(Client);
+
+/// The result of a request.
+#[derive(Debug)]
+pub(crate) enum HttpAnswer {
+    /// JSON, with any status.
+    Json(StatusCode, Value),
+    /// There was no connection: nothing was sent.
+    Unsent(String),
+    /// There was no readable answer. The request may have arrived.
+    Nothing(String),
+    /// The answer exceeds the maximum size.
+    TooLarge(String),
+}
+
+impl JsonClient {
+    pub(crate) fn new() -> Result<Self, ConfigError> {
+        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT).build();
+        Ok(Self(client.map_err(|error| ConfigError::Client(error.to_string()))?))
+    }
+
+    pub(crate) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, timeout: Duration) -> HttpAnswer {
+        answered(traced(self.0.post(url).headers(headers).json(body)), timeout).await
+    }
+
+    pub(crate) async fn get(&self, url: &str, headers: HeaderMap, timeout: Duration) -> HttpAnswer {
+        answered(traced(self.0.get(url).headers(headers)), timeout).await
+    }
+}
+
+/// Adds the trace context of the current call to a request.
+fn traced(question: RequestBuilder) -> RequestBuilder {
+    let Some((parent, state)) = telemetry::onward() else { return question };
+    let question = question.header("traceparent", parent);
+    match state {
+        Some(state) => question.header("tracestate", state),
+        None => question,
+    }
+}
+
+async fn answered(question: RequestBuilder, timeout: Duration) -> HttpAnswer {
+    let answer = async {
+        let mut response = match question.send().await {
+            Ok(response) => response,
+            Err(error) if error.is_connect() => return Ok(HttpAnswer::Unsent(named(error))),
+            Err(error) => return Err(HttpAnswer::Nothing(named(error))),
+        };
+        let nothing = |error| HttpAnswer::Nothing(named(error));
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(nothing)? {
+            if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(HttpAnswer::TooLarge(format!("answer is larger than {MAX_ANSWER_BYTES} bytes")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        let status = response.status();
+        let body = serde_json::from_slice(&bytes).map_err(|_| HttpAnswer::Nothing(format!("answered {status} without JSON")))?;
+        Ok(HttpAnswer::Json(status, body))
+    };
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(Ok(answer) | Err(answer)) => answer,
+        Err(_) => HttpAnswer::Nothing(format!("no answer within {} s", timeout.as_secs())),
+    }
+}
+
+/// Formats an error with its causes, without the URL, which may contain a node's key.
+fn named(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    async fn asked(url: &str) -> HttpAnswer {
+        JsonClient::new().unwrap().post(url, HeaderMap::new(), &Value::Null, Duration::from_secs(10)).await
+    }
+
+    /// Returns the answer parsed from `said`, after which the connection ends.
+    async fn answer_to(message: &'static str) -> HttpAnswer {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/with-a-key", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            assert_ne!(connection.read(&mut [0; 4_096]).await.unwrap(), 0);
+            connection.write_all(message.as_bytes()).await.unwrap();
+        });
+        asked(&url).await
+    }
+
+    #[tokio::test]
+    async fn only_where_nobody_listens_nothing_was_sent() {
+        let HttpAnswer::Unsent(reason) = asked("http://127.0.0.1:1/with-a-key").await else { panic!("somebody answered") };
+        assert!(reason.contains("refused") && !reason.contains("with-a-key"), "its cause, and not its address: {reason}");
+        for cut_off in ["", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{"] {
+            let answer = answer_to(cut_off).await;
+            assert!(matches!(&answer, HttpAnswer::Nothing(reason) if !reason.contains("with-a-key")), "{cut_off}: {answer:?}");
+        }
+    }
+}

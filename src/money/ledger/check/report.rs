@@ -1,0 +1,92 @@
+//! The result of a check.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Maximum number of inconsistencies listed. All are counted.
+const MAX_LISTED: usize = 100;
+
+/// The counts of checked rows, and the inconsistencies.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerReport {
+    /// Number of postings.
+    pub postings: u64,
+    /// Number of accounts with a balance.
+    pub accounts: u64,
+    /// Number of receipts of paid calls.
+    pub receipts: u64,
+    /// Number of credits.
+    pub credits: u64,
+    /// Number of movements of all credits.
+    pub movements: u64,
+    /// Number of unpaid earnings.
+    pub unpaid: u64,
+    /// Number of payouts.
+    pub packets: u64,
+    /// Number of refunds of all receipts.
+    pub refunds: u64,
+    /// Number of rows of the journal's archive that were compared with the store.
+    pub archived: u64,
+    /// Number of inconsistencies.
+    pub disagreements: u64,
+    /// The first inconsistencies.
+    pub wrong: Vec<LedgerMismatch>,
+}
+
+/// An inconsistency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerMismatch {
+    /// The affected account or record.
+    pub what: String,
+    /// The problem.
+    #[serde(rename = "why")]
+    pub reason: String,
+    /// The difference in units, if it can be determined. It is a text, because it may exceed a JSON number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub off_by: Option<String>,
+}
+
+impl LedgerReport {
+    pub(super) fn wrong(&mut self, what: impl Into<String>, reason: impl Into<String>) {
+        self.add(LedgerMismatch { what: what.into(), reason: reason.into(), off_by: None });
+    }
+
+    /// Reports an inconsistency if two labeled amounts differ.
+    pub(super) fn agrees(&mut self, what: impl Into<String>, (one_is, one): (&str, i128), (other_is, other): (&str, i128)) {
+        if one != other {
+            let reason = format!("{one_is} {one}, {other_is} {other}");
+            self.add(LedgerMismatch { what: what.into(), reason, off_by: Some((one - other).to_string()) });
+        }
+    }
+
+    fn add(&mut self, wrong: LedgerMismatch) {
+        self.disagreements += 1;
+        if self.wrong.len() < MAX_LISTED {
+            self.wrong.push(wrong);
+        }
+    }
+}
+
+impl fmt::Display for LedgerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { postings, accounts, receipts, credits, movements, unpaid, packets, refunds, archived, .. } = self;
+        write!(
+            f,
+            "{postings} postings in {accounts} accounts, {receipts} receipts, {movements} movements of {credits} credits, {unpaid} \
+             amounts that wait to be paid out, {packets} packets, {refunds} refunds; {archived} rows of the archive"
+        )
+    }
+}
+
+impl fmt::Display for LedgerMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)?;
+        match &self.off_by {
+            Some(by) => write!(f, " (off by {by})"),
+            None => Ok(()),
+        }
+    }
+}

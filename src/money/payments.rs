@@ -1,0 +1,499 @@
+//! The gate admits calls: it identifies a payment, decides whether it admits the caller, and keeps its record.
+
+mod admit;
+mod alarms;
+pub(super) mod answer;
+mod balance_holds;
+mod bind;
+mod claims;
+mod consistency;
+mod debit;
+mod facilitator_calls;
+pub(super) mod gas;
+pub(super) mod owed;
+mod reconcile;
+pub(super) mod record;
+mod recovery;
+mod reorg_watch;
+mod resettle;
+mod retry;
+pub(super) mod run_limits;
+mod settle;
+mod settled_elsewhere;
+mod settlement_poller;
+mod sliding_window;
+mod state;
+pub(super) mod unpaid_runs;
+mod unresolved;
+mod warnings;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde_json::{Value, json};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_objects::Objects;
+use tollhouse_replica::{Replica, SharedCounts};
+use tollhouse_store::{IndexEntry, Row, Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
+
+pub use self::{
+    consistency::check_payments,
+    reconcile::{BlockRange, ReconcileError, Reconciliation},
+    unresolved::{Resolution, ResolutionError, UnresolvedSettlement},
+};
+use super::{
+    AcceptedToken, CallTerms, CredentialObserver, Credit, CreditOffer, Credits, EntryMethod, Facilitators, Finisher, OfferedPayment,
+    OfferedX402, PaymentConfig, PaymentId, PaymentState, Refusal, StoredAnswer, WireVersion, X402Challenge,
+    credit::CreditHold,
+    payments::{
+        alarms::Alarms,
+        balance_holds::{BalanceHold, BalanceHolds},
+        claims::{Claim, Claims},
+        gas::{Burner, CountedGas, GasHold, GasMeter},
+        record::{ExpiryInfo, OwedPayment, PaymentRecord},
+        retry::{Pass, PollBackoff, PollSlots},
+        unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
+    },
+    receipt::PaymentKind,
+    unresolved::index,
+    x402::{extensions, offer::ShownPayment, wire::PaymentQuestion},
+};
+
+const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, index]);
+/// Maps a client's payment name, prefixed by the payer, to the payment.
+const PAYMENT_NAMES: Table<String, PaymentId> = schema::PAYMENT_NAMES.holding();
+/// Payments that are reserved or settling.
+const OPEN_INTENTS: Table<PaymentId, ()> = schema::OPEN_INTENTS.holding();
+/// When to look at each payment again.
+const PAYMENT_EXPIRY: Table<(Timestamp, String), ()> = schema::PAYMENT_EXPIRY.holding();
+
+fn open_intent(id: &PaymentId, record: &PaymentRecord) -> Option<IndexEntry> {
+    record.is_open().then(|| schema::OPEN_INTENTS.entry(id, &()))
+}
+
+/// Number of locks for requests with the same payment. Unrelated payments may share one.
+const TWIN_LOCKS: usize = 1_024;
+
+/// A request that needs a payment.
+#[derive(Debug, Clone, Copy)]
+pub struct PaymentRequest<'a> {
+    /// The request that the payment is bound to: see [`binding`](super::binding()).
+    pub binding: &'a str,
+    /// The caller's address, if known.
+    pub from: Option<IpAddr>,
+}
+
+impl<'a> From<&'a str> for PaymentRequest<'a> {
+    fn from(binding: &'a str) -> Self {
+        Self { binding, from: None }
+    }
+}
+
+impl<'a> From<&'a String> for PaymentRequest<'a> {
+    fn from(binding: &'a String) -> Self {
+        Self { binding, from: None }
+    }
+}
+
+/// The result of admitting a payment.
+#[must_use]
+pub enum Admit {
+    /// The tool may run.
+    Run(Admission),
+    /// The answer that the payment has already bought.
+    Stored(PaymentId, StoredAnswer),
+    /// Another run uses the payment. Wait for its end.
+    InFlight(PaymentId),
+    /// The payment was charged before. The tool may run again: see [`Payments::resume`].
+    Owed(OwedPayment),
+}
+
+/// The state of a payment that was sent before.
+#[derive(Debug)]
+pub enum SeenPayment {
+    /// The answer that it has bought.
+    Stored(PaymentId, StoredAnswer),
+    /// A run that uses it is in flight.
+    InFlight(PaymentId),
+    /// It was charged but has no answer yet.
+    Owed(OwedPayment),
+}
+
+impl From<SeenPayment> for Admit {
+    fn from(seen: SeenPayment) -> Self {
+        match seen {
+            SeenPayment::Stored(id, answer) => Self::Stored(id, answer),
+            SeenPayment::InFlight(id) => Self::InFlight(id),
+            SeenPayment::Owed(owed) => Self::Owed(owed),
+        }
+    }
+}
+
+/// A payment that admits a run. Dropping it releases the reservation. [`Payments::settle`] takes the money.
+#[must_use]
+pub struct Admission {
+    payments: Arc<Payments>,
+    id: PaymentId,
+    record: Box<PaymentRecord>,
+    /// Whether its record is written and belongs to this call. It is not written if nobody else can use the same
+    /// payment.
+    reserved: bool,
+    means: PaymentMeans,
+    /// `None` once the outcome of the run is known.
+    held: Option<Box<RunHolds>>,
+    /// `None` if nothing is reserved.
+    claim: Option<Claim>,
+}
+
+/// The shares of limits that a run in flight holds.
+struct RunHolds {
+    position: RunPermit,
+    balance_key: Option<BalanceHold>,
+    gas: Option<GasHold>,
+    /// Whether the payer is a contract, whose code runs when its payment is simulated.
+    by_contract: bool,
+}
+
+/// A settlement whose outcome is unknown, and what was counted for it.
+struct OpenRun {
+    /// The run whose failure was counted. `None` if another process ran it.
+    running: Option<RunParties>,
+    /// The parties for which its gas counts.
+    burner: Burner,
+    /// Gas of its transactions that was counted as burned so far.
+    burned: Vec<CountedGas>,
+    /// Held because the money may still move.
+    balance_key: Option<BalanceHold>,
+    /// Held because gas may still be burned. `None` once burned gas is counted.
+    gas: Option<GasHold>,
+}
+
+/// The parts of a reservation.
+struct Reservation<'a> {
+    id: PaymentId,
+    digest: String,
+    request: &'a str,
+    tail: ExpiryInfo,
+    means: PaymentMeans,
+    held: RunHolds,
+}
+
+/// The means of payment.
+enum PaymentMeans {
+    X402(Box<OfferedX402>),
+    Credit(CreditHold),
+}
+
+/// The gate of a host.
+pub struct Payments {
+    store: Arc<dyn Store>,
+    facilitators: Facilitators,
+    clock: Clock,
+    /// When this host started.
+    started: Timestamp,
+    config: PaymentConfig,
+    finisher: Arc<dyn Finisher>,
+    /// The replica that owns this gate's payments.
+    replica: Arc<Replica>,
+    credits: Arc<Credits>,
+    /// Store of large answers.
+    objects: Arc<Objects>,
+    /// Limits on unpaid runs.
+    throttle: Arc<UnpaidRunLimiter>,
+    /// Amounts of payers' balances held by runs in flight.
+    balance_holds: Arc<BalanceHolds>,
+    /// Gas burned by settlements that did not pay.
+    gas: Arc<GasMeter>,
+    /// Warnings for operators.
+    alarms: Alarms,
+    /// The runs whose settlements this process keeps open.
+    open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
+    /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
+    twins: Box<[tokio::sync::Mutex<()>]>,
+    /// Open settlements of this replica: the next lookup, and the number of lookups.
+    open: Mutex<HashMap<PaymentId, PollBackoff>>,
+    poll_slots: PollSlots,
+    /// How far unresolved settlements were looked up.
+    pass: Mutex<Pass>,
+    /// Reservations of running calls.
+    claims: Claims,
+    /// Reservations of this process whose release has not reached the store yet.
+    orphaned: Mutex<HashMap<PaymentId, PaymentRecord>>,
+}
+
+impl fmt::Debug for Payments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("facilitators", &self.facilitators).finish_non_exhaustive()
+    }
+}
+
+impl Payments {
+    /// Constructs a gate over this store and these facilitators.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        facilitators: impl Into<Facilitators>,
+        clock: Clock,
+        config: PaymentConfig,
+        finisher: Arc<dyn Finisher>,
+        replica: Arc<Replica>,
+        objects: Arc<Objects>,
+    ) -> Arc<Self> {
+        let credits = Credits::new(Arc::clone(&store), clock.clone());
+        let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs), GasMeter::new(config.gas));
+        let facilitators = facilitators.into();
+        Arc::new(Self {
+            store,
+            facilitators,
+            started: clock.now(),
+            clock,
+            config,
+            finisher,
+            replica,
+            credits,
+            objects,
+            throttle,
+            balance_holds: Arc::default(),
+            gas,
+            alarms: Alarms::new(),
+            open_runs: Mutex::default(),
+            twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
+            open: Mutex::default(),
+            poll_slots: PollSlots::default(),
+            pass: Mutex::default(),
+            claims: Claims::default(),
+            orphaned: Mutex::default(),
+        })
+    }
+
+    /// Returns the developer credits.
+    #[must_use]
+    pub fn credits(&self) -> &Arc<Credits> {
+        &self.credits
+    }
+
+    /// Builds the challenge for a call under `terms`.
+    #[must_use]
+    pub fn challenge(&self, terms: &CallTerms, method: EntryMethod, reason: &str) -> X402Challenge {
+        let accepts = [WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version));
+        let offers = self.offers(terms, method, &accepts[1]);
+        X402Challenge::new(&PaymentQuestion { accepts, offers, terms, entry_method: method }, reason)
+    }
+
+    /// Returns the ways to pay for a call under `terms`, in the order of the settings.
+    #[must_use]
+    pub fn accepts(&self, terms: &CallTerms, version: WireVersion) -> Vec<Value> {
+        self.config.accepts(&self.facilitators, terms, version)
+    }
+
+    /// Returns the signed offers. They are valid until the next minute, plus the time that a payment may take.
+    fn offers(&self, terms: &CallTerms, method: EntryMethod, accepts: &[Value]) -> Arc<Vec<Value>> {
+        let minute = self.clock.now().as_secs() / 60;
+        let until = Timestamp((minute + 1).saturating_mul(60).saturating_add(terms.timeout_secs).saturating_mul(1_000));
+        terms.offers.of((minute, method), accepts, || self.finisher.offers(&terms.resource(method), accepts, until))
+    }
+
+    /// Describes the accepted payments, for the manifest.
+    #[must_use]
+    pub fn describe(&self) -> Value {
+        let AcceptedToken { asset, pay_to } = self.config.first();
+        let simulated = self.facilitators.simulated();
+        let accepts: Vec<_> = self.config.accepted.iter().map(|accepted| accepted.describe(&self.facilitators)).collect();
+        let mut payment = json!({
+            "protocol": "x402",
+            "versions": [1, 2],
+            "schemes": self.config.schemes(&self.facilitators),
+            "network": asset.network.caip2,
+            "networkV1": asset.network.name,
+            "asset": asset.describe(),
+            "payTo": pay_to,
+            "accepts": accepts,
+            "facilitator": self.facilitators.of(asset.network).name(),
+            "simulated": simulated,
+            "paymentId": "`pmt_` and the first 32 hex digits of the SHA-256 of network, asset, payer and nonce: CAIP-2 and lower-case 0x texts, joined by line feeds",
+            "extensions": extensions::ALL,
+            "developerCredit": { "header": "X-Developer-Credit", "idempotency": "Idempotency-Key" },
+        });
+        if simulated {
+            payment["faucet"] = json!("POST /dev/faucet {\"address\", \"amountUsd\"}");
+        }
+        payment
+    }
+
+    /// Returns the facilitator's status, for operators.
+    #[must_use]
+    pub fn facilitator_status(&self) -> Option<Value> {
+        self.facilitators.status()
+    }
+
+    /// Returns the status of each network's facilitator.
+    #[must_use]
+    pub fn facilitator_statuses(&self) -> Value {
+        self.facilitators.statuses()
+    }
+
+    /// Looks up what an offered payment has bought or is buying, for a request that cannot be paid for now. Returns
+    /// `None` if it is unspent or can be used only once.
+    ///
+    /// # Errors
+    ///
+    /// The payment is malformed or was made for another request.
+    pub async fn earlier(&self, offered: &OfferedPayment, request: &str) -> Result<Option<SeenPayment>, Refusal> {
+        let known = match offered {
+            OfferedPayment::Nothing => None,
+            OfferedPayment::X402 { version, header } => ShownPayment::decode(*version, header)?.known(),
+            OfferedPayment::Credit(CreditOffer { idempotency_key: None, .. }) => None,
+            OfferedPayment::Credit(CreditOffer { token, idempotency_key: Some(key), observer }) => {
+                self.find_credit(token, observer.as_deref()).await?.map(|credit| credit_known(&credit, key))
+            }
+        };
+        match known {
+            Some((id, digest)) => self.seen(&id, &digest, request).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Finds the credit with this token, once `observer` permits it.
+    async fn find_credit(&self, token: &str, observer: Option<&dyn CredentialObserver>) -> Result<Option<Credit>, Refusal> {
+        let lookup = if let Some(observer) = observer { Some(observer.begin().await?) } else { None };
+        let credit = self.credits.find(token).await?;
+        if let (None, Some(lookup)) = (&credit, lookup) {
+            lookup.saw_wrong();
+        }
+        Ok(credit)
+    }
+
+    /// Forgets inactive payers and tools, to bound memory.
+    pub fn prune_idle(&self) {
+        self.throttle.prune_idle();
+        self.gas.prune_idle();
+        // This host gets no news of a settlement that another host has taken over.
+        let open = self.retries();
+        self.open_runs().retain(|id, _| open.contains_key(id));
+    }
+
+    /// Returns the counts of payers and tools to share with other hosts of the store.
+    #[must_use]
+    pub fn tallies(&self) -> SharedCounts {
+        let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
+        runs.into_iter().chain(gas).collect()
+    }
+
+    /// Returns the number of settlements whose outcome is unknown.
+    #[must_use]
+    pub fn open_intents(&self) -> usize {
+        self.retries().len()
+    }
+
+    /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
+    async fn read_shared(&self, id: &PaymentId) -> Result<Option<Row<PaymentId, PaymentRecord>>, StoreError> {
+        let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
+        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment does not read; it stays as it is");
+        Ok(PAYMENTS.read(found).map_err(logged).ok())
+    }
+
+    fn orphaned(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PaymentRecord>> {
+        self.orphaned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of balances with a held amount.
+    #[cfg(test)]
+    pub(super) fn held_balances(&self) -> usize {
+        self.balance_holds.len()
+    }
+
+    /// Returns the number of reverted settlements that count against a payer.
+    #[cfg(test)]
+    pub(super) fn reverts_of(&self, payer: &str) -> u64 {
+        self.gas.reverts_of(payer)
+    }
+
+    fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {
+        self.open_runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, PollBackoff>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the id of a call on credit and the credit's id. The token is already checked.
+fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
+    (PaymentId::of(&["credit", credit.id.as_str(), key]), credit.id.to_string())
+}
+
+impl Admission {
+    /// Returns the payment's id.
+    #[must_use]
+    pub fn id(&self) -> &PaymentId {
+        &self.id
+    }
+
+    /// Returns the payer's address, shortened, or `None` for credit.
+    #[must_use]
+    pub fn payer(&self) -> Option<String> {
+        match &self.means {
+            PaymentMeans::X402(payment) => Some(crate::receipt::shortened(payment.signed.sender())),
+            PaymentMeans::Credit(_) => None,
+        }
+    }
+
+    /// Returns the means of payment as in the receipt.
+    #[must_use]
+    pub fn kind(&self) -> PaymentKind {
+        match self.means {
+            PaymentMeans::X402(_) => PaymentKind::X402,
+            PaymentMeans::Credit(_) => PaymentKind::Credit,
+        }
+    }
+
+    /// Reduces the charge to the actual price of the call.
+    pub fn charge(&mut self, amount: MicroUsd) {
+        match &mut self.means {
+            PaymentMeans::X402(payment) => payment.charge(amount),
+            PaymentMeans::Credit(hold) => hold.shrink(amount),
+        }
+        if let Some(held) = &mut self.held {
+            let price = &mut held.position.running.price;
+            *price = amount.min(*price);
+        }
+    }
+
+    /// Releases the reservation after a run that is not paid for.
+    pub async fn fail(mut self) {
+        if let Some(held) = self.held.take() {
+            held.position.failed("failed");
+        }
+        self.release().await;
+    }
+
+    /// Ends the call without telling the store, as if its task had died.
+    #[cfg(test)]
+    pub(crate) fn vanish(mut self) {
+        self.reserved = false;
+    }
+
+    /// Releases the reservation, and waits until that is stored.
+    pub async fn release(mut self) {
+        if std::mem::take(&mut self.reserved) {
+            self.payments.release_reservation(&self.id, &self.record).await;
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        if !self.reserved {
+            return;
+        }
+        let (payments, id, record) = (Arc::clone(&self.payments), self.id.clone(), self.record.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { payments.release_reservation(&id, &record).await });
+        }
+    }
+}

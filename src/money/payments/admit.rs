@@ -1,0 +1,265 @@
+//! Decides whether an offered payment admits a call.
+
+use std::{sync::Arc, time::Duration};
+
+use tollhouse_base::id::RequestId;
+use tollhouse_telemetry::counters::SLOWED_RUNS;
+
+use super::{
+    Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, credit_known,
+    facilitator_calls::asked,
+    gas::{GasCaller, GasRefusal, cover::GasCover},
+    record::{ExpiryInfo, PaymentRecord},
+    run_limits::RunLimitReached,
+    unpaid_runs::{KnownFunds, RunParties, Standing},
+};
+use crate::{
+    CallTerms, Credit, CreditOffer, OfferedPayment, OfferedX402, PaymentId, PaymentPhase, Refusal, SettleOutcome, StartedSettlement,
+    VerifyResult, WireVersion, payment_offer::checked_key, terms::SETTLE_MARGIN, x402::offer::ShownPayment,
+};
+
+/// Maximum remaining validity of an authorization, since its record must be kept that long. Clients sign for the
+/// minutes that the terms require.
+const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Timeout for reading a balance, concurrently with the verification.
+const BALANCE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long an idempotency key of a credit identifies the same call, from its first use.
+const KEY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+impl Payments {
+    /// Verifies an offered payment, and reserves it for the request with this [`binding`](super::binding()). Payments
+    /// seen before are looked up before the current terms are matched, since they may have been paid under other terms.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not admit a call. Nothing was taken.
+    pub async fn admit(
+        self: &Arc<Self>,
+        terms: &CallTerms,
+        offered: OfferedPayment,
+        request: impl Into<PaymentRequest<'_>>,
+    ) -> Result<Admit, Refusal> {
+        let request = &request.into();
+        match offered {
+            OfferedPayment::Nothing => Err(Refusal::NoPayment),
+            OfferedPayment::X402 { version, header } => self.admit_x402(terms, version, &header, request).await,
+            OfferedPayment::Credit(offer) => self.admit_credit(terms, offer, request).await,
+        }
+    }
+
+    async fn admit_x402(
+        self: &Arc<Self>,
+        terms: &CallTerms,
+        version: WireVersion,
+        header: &str,
+        request: &PaymentRequest<'_>,
+    ) -> Result<Admit, Refusal> {
+        let shown = ShownPayment::decode(version, header)?;
+        let known = shown.known();
+        if let Some((id, digest)) = &known
+            && let Some(seen) = self.seen(id, digest, request.binding).await?
+        {
+            return Ok(seen.into());
+        }
+        let payment = shown.matching(terms, self.accepts(terms, version))?;
+        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
+        let showable_until_ms = self.valid_until(&payment, terms)?;
+        let payer = payment.payer();
+        let mut running = RunParties {
+            payer: payer.clone(),
+            tool: terms.slug.clone(),
+            price: terms.price,
+            builder: terms.owner.share().to_owned(),
+            from: request.from,
+            funds: KnownFunds::Balance,
+            standing: Standing::New,
+        };
+        // The payer is not verified yet, so no slot is taken before.
+        if let Err(slowed) = self.throttle.check(&running) {
+            let _alone = self.twin(&id).await;
+            return self.seen_or(&id, &digest, request, check_run_limits(slowed)).await;
+        }
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let balance = tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(&payment));
+        let (verdict, balance) = tokio::join!(asked("verify", facilitator.verify(&payment), VerifyResult::name), balance);
+        let has_moved = match verdict {
+            VerifyResult::Valid => false,
+            VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
+            VerifyResult::Invalid { reason, message } => {
+                // A concurrent request may have spent it before the facilitator answered.
+                let message = with_challenge(message, &reason, &payment);
+                return self.seen_or(&id, &digest, request, Refusal::Invalid { reason, message }).await;
+            }
+            VerifyResult::Unavailable(cause) => {
+                tracing::warn!(payment.id = %id, cause, "the facilitator could not verify a payment");
+                return Err(Refusal::FacilitatorUnavailable(cause));
+            }
+        };
+        // Money that has moved is no longer in the balance.
+        let balance = balance.ok().flatten().filter(|_| !has_moved);
+        if balance.is_none() {
+            running.funds = KnownFunds::Untold;
+        }
+        if payment.tried_gas().is_some() {
+            running.standing = self.standing(&running).await?;
+        }
+        let tail = ExpiryInfo::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
+        let _alone = self.twin(&id).await;
+        let held = match self.hold(running, &payment, balance) {
+            Ok(held) => held,
+            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+        };
+        let means = PaymentMeans::X402(Box::new(payment));
+        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
+    /// host after all. A facilitator can refuse a payment and send it later. Only the chain is trusted, and only for
+    /// the last hour, because an older search would find the settlement of another run.
+    async fn has_moved(&self, id: &PaymentId, digest: &str, payment: &OfferedX402, request: &PaymentRequest<'_>) -> Result<bool, Refusal> {
+        let Some(record) = PAYMENTS.get(&*self.store, id).await? else { return Ok(false) };
+        if record.state != PaymentPhase::Refused || record.digest != digest || record.request != request.binding {
+            return Ok(false);
+        }
+        let facilitator = self.facilitators.of(payment.asset.network);
+        if !facilitator.is_spent(payment).await {
+            return Ok(false);
+        }
+        let started = StartedSettlement { at: self.clock.now(), facilitator: Some(facilitator.identity()), transaction: None };
+        let found = asked("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
+        Ok(matches!(found, SettleOutcome::Settled(_)))
+    }
+
+    /// Takes the shares of all limits that a run with this payment needs.
+    fn hold(&self, running: RunParties, payment: &OfferedX402, balance: Option<u128>) -> Result<RunHolds, Refusal> {
+        let tried = payment.tried_gas();
+        // It decides whether the payer's earlier payments cover this run too.
+        let position = self.throttle.begin(running).map_err(check_run_limits)?;
+        let caller = || GasCaller::new(&position.running, self.gas_cover(payment));
+        let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {
+            GasRefusal::Slowed(slowed) => check_run_limits(slowed),
+            GasRefusal::Spent { wait } => {
+                SLOWED_RUNS.count(["gas"]);
+                Refusal::GasSpent { wait }
+            }
+        })?;
+        let purse = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
+        Ok(RunHolds { position, balance_key: purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
+    }
+
+    /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
+    pub(super) fn gas_cover(&self, payment: &OfferedX402) -> GasCover {
+        GasCover::of(payment, self.config.least_settlement(payment.asset.network))
+    }
+
+    /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
+    async fn seen_or(&self, id: &PaymentId, digest: &str, request: &PaymentRequest<'_>, refusal: Refusal) -> Result<Admit, Refusal> {
+        match self.seen(id, digest, request.binding).await? {
+            Some(seen) => Ok(seen.into()),
+            None => Err(refusal),
+        }
+    }
+
+    /// Waits until no other request with this payment is being bound. While the lock is held, only the store is asked.
+    async fn twin(&self, id: &PaymentId) -> tokio::sync::MutexGuard<'_, ()> {
+        let position = id.to_string().bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % self.twins.len();
+        self.twins[position].lock().await
+    }
+
+    /// Returns until when an authorization can be used, in milliseconds since 1970. An expired one is refused even if
+    /// the facilitator accepts it, because the record that it is spent may be deleted. One that expires before it can
+    /// be settled is refused before the run.
+    fn valid_until(&self, payment: &OfferedX402, terms: &CallTerms) -> Result<u64, Refusal> {
+        let now = self.clock.now().0;
+        let max = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
+        let Some(until) = payment.valid_before_secs() else { return Ok(now.saturating_add(max)) };
+        let until = until.saturating_mul(1_000);
+        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
+        match until.checked_sub(now) {
+            None | Some(0) => Err(refused("the authorization has expired".to_owned())),
+            Some(remaining) if remaining > max => {
+                let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
+                Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
+            }
+            Some(remaining) if Duration::from_millis(remaining) < terms.wall + SETTLE_MARGIN => {
+                Err(Refusal::TooShort { remaining: Duration::from_millis(remaining), wall: terms.wall, margin: SETTLE_MARGIN })
+            }
+            Some(_) => Ok(until),
+        }
+    }
+
+    async fn admit_credit(self: &Arc<Self>, terms: &CallTerms, offer: CreditOffer, request: &PaymentRequest<'_>) -> Result<Admit, Refusal> {
+        let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
+        let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
+        if terms.is_upfront() && key.is_none() {
+            return Err(Refusal::KeyRequired);
+        }
+        let known = key.map(|key| credit_known(&credit, &key));
+        let Some((id, digest)) = known else {
+            let (means, held) = self.hold_credit(&credit, terms).await?;
+            // Nobody can repeat this payment, so the commit of its debit is its only record.
+            let (id, _) = credit_known(&credit, RequestId::generate().as_str());
+            let record = Box::new(PaymentRecord::reserved("", credit.id.to_string(), ExpiryInfo::new(0, None), self.clock.now()));
+            return Ok(Admit::Run(Admission {
+                payments: Arc::clone(self),
+                id,
+                record,
+                reserved: false,
+                means,
+                held: Some(Box::new(held)),
+                claim: None,
+            }));
+        };
+        // A repeated or concurrent call needs no second reservation: the first one holds the amount for both.
+        if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
+            return Ok(seen.into());
+        }
+        let _alone = self.twin(&id).await;
+        let (means, held) = match self.hold_credit(&credit, terms).await {
+            Ok(held) => held,
+            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+        };
+        let tail = ExpiryInfo::new(self.clock.now().plus(KEY_TTL).0, None);
+        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Reserves the price on a credit, and takes a slot among the runs.
+    async fn hold_credit(&self, credit: &Credit, terms: &CallTerms) -> Result<(PaymentMeans, RunHolds), Refusal> {
+        if credit.revoked.is_some() {
+            return Err(Refusal::CreditRevoked);
+        }
+        if credit.budgets.in_force().frozen {
+            return Err(Refusal::CreditFrozen);
+        }
+        let running = RunParties {
+            payer: credit.id.to_string(),
+            tool: terms.slug.clone(),
+            price: terms.price,
+            builder: terms.owner.share().to_owned(),
+            // A credit is bounded by its minted amount, whatever address it is used from.
+            from: None,
+            funds: KnownFunds::Credit,
+            standing: Standing::New,
+        };
+        self.throttle.check(&running).map_err(check_run_limits)?;
+        let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
+        let position = self.throttle.begin(running).map_err(check_run_limits)?;
+        Ok((means, RunHolds { position, balance_key: None, gas: None, by_contract: false }))
+    }
+}
+
+/// Counts and returns the refusal of a run that exceeds a limit.
+pub(super) fn check_run_limits(slowed: RunLimitReached) -> Refusal {
+    SLOWED_RUNS.count([slowed.bound.metric()]);
+    slowed.into()
+}
+
+/// Adds the malformation of the signature to a refusal, if that is the reason.
+fn with_challenge(message: String, reason: &str, payment: &OfferedX402) -> String {
+    match payment.signed.format_error().filter(|_| reason.ends_with("signature")) {
+        Some(flaw) => format!("{message}: {flaw}"),
+        None => message,
+    }
+}

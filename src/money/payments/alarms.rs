@@ -1,0 +1,72 @@
+//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, and payments that were
+//! used elsewhere.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
+
+use super::sliding_window::{SlidingWindow, WindowMoment};
+
+/// Duration of the alarm after a payment was used elsewhere.
+const WINDOW: Duration = Duration::from_secs(60 * 60);
+
+/// Time that an alarm must be off before it is logged again.
+const OVER_FOR: Duration = Duration::from_secs(60);
+
+/// Number of kinds of alarms.
+pub(super) const KINDS: usize = 5;
+
+/// The state of alarms.
+#[derive(Debug)]
+pub(super) struct Alarms {
+    started: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Payments that were used elsewhere.
+    elsewhere: SlidingWindow,
+    /// When each alarm was last on.
+    last_on: [Option<Instant>; KINDS],
+}
+
+impl Alarms {
+    pub(super) fn new() -> Self {
+        Self { started: Instant::now(), state: Mutex::default() }
+    }
+
+    /// Counts a payment that was used before this host used it.
+    pub(super) fn spent_elsewhere(&self) {
+        SETTLEMENT_FAULTS.count(["elsewhere"]);
+        self.state().elsewhere.add(1, self.now());
+    }
+
+    /// Returns how many payments of the last hour were used before this host used them.
+    pub(super) fn elsewhere(&self) -> u64 {
+        self.state().elsewhere.total(self.now())
+    }
+
+    /// Logs each alarm once when it begins.
+    pub(super) fn log(&self, warnings: [Option<String>; KINDS]) {
+        let now = Instant::now();
+        for (warning, last_on) in warnings.into_iter().zip(&mut self.state().last_on) {
+            let Some(warning) = warning else { continue };
+            if last_on.replace(now).is_none_or(|last| now.duration_since(last) > OVER_FOR) {
+                tracing::warn!("alarm: {warning}");
+            }
+        }
+    }
+
+    fn now(&self) -> WindowMoment {
+        WindowMoment::new(self.started.elapsed(), WINDOW)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,128 @@
+//! Holds on payers' balances: no more runs are in flight than a balance pays for. Hosts that share a store keep the
+//! sums there: the commit of a reservation adds to its payer's sum, and the commit that ends it subtracts.
+
+use std::{
+    collections::HashMap,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tollhouse_store::{Batch, Counter, Durability, Store, StoreError, SumLimit, schema};
+
+use super::{
+    record::HeldBalance,
+    run_limits::{RunLimit, RunLimitReached},
+};
+use crate::OfferedX402;
+
+/// Amounts that all hosts of the store hold of each balance.
+const HELD_BALANCES: Counter<String> = schema::HELD_BALANCES.counting();
+
+/// Number of zero sums removed at once.
+const PAGE: usize = 256;
+
+/// When a retry is worthwhile.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Key of a balance: payer, network, token.
+type BalanceKey = (String, &'static str, &'static str);
+
+/// The amount held of each balance, in the token's smallest unit, and the number of runs that hold it.
+#[derive(Debug, Default)]
+pub(super) struct BalanceHolds(Mutex<HashMap<BalanceKey, (u128, u32)>>);
+
+/// The part of a balance that a run in flight will take. Dropping it releases it.
+#[derive(Debug)]
+pub(super) struct BalanceHold {
+    balance_holds: Arc<BalanceHolds>,
+    key_of: BalanceKey,
+    amount: u128,
+    balance: u128,
+}
+
+impl BalanceHolds {
+    /// Holds a payment's amount if `balance` covers it and all other held amounts.
+    ///
+    /// The balance may have been read before or after another run's money moved. In the first case one run too many
+    /// begins; in the second the caller retries.
+    pub(super) fn hold(self: &Arc<Self>, payment: &OfferedX402, balance: u128) -> Result<BalanceHold, RunLimitReached> {
+        let purse = (payment.payer(), payment.asset.network.caip2, payment.asset.address);
+        // An amount that overflows exceeds any balance.
+        let amount = payment.asked().parse().unwrap_or(u128::MAX);
+        let mut purses = self.balance_holds();
+        let (held, runs) = purses.get(&purse).copied().unwrap_or_default();
+        if held.checked_add(amount).is_none_or(|needed| needed > balance) && runs > 0 {
+            return Err(beyond(NonZeroU32::new(runs).unwrap_or(NonZeroU32::MIN)));
+        }
+        purses.insert(purse.clone(), (held.saturating_add(amount), runs + 1));
+        drop(purses);
+        Ok(BalanceHold { balance_holds: Arc::clone(self), key_of: purse, amount, balance })
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.balance_holds().len()
+    }
+
+    fn balance_holds(&self) -> MutexGuard<'_, HashMap<BalanceKey, (u128, u32)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BalanceHold {
+    /// Returns the hold as stored for all hosts, and the whole balance.
+    pub(super) fn shared(&self) -> (HeldBalance, i128) {
+        let (payer, network, token) = &self.key_of;
+        let amount = |amount: u128| i128::try_from(amount).unwrap_or(i128::MAX);
+        (HeldBalance { purse: format!("{payer}/{network}/{token}"), amount: amount(self.amount) }, amount(self.balance))
+    }
+}
+
+impl HeldBalance {
+    /// Adds the hold to a commit, which fails with [`StoreError::Beyond`] unless `balance` covers it and all other held
+    /// amounts.
+    pub(super) fn hold(&self, batch: &mut Batch, balance: i128) {
+        // A single run may always begin, as in memory: the balance may have been read before the money came.
+        batch.add(&HELD_BALANCES, &self.purse, self.amount, SumLimit::Ceiling(balance.max(self.amount)));
+    }
+
+    /// Adds the release of the hold to a commit.
+    pub(super) fn release(&self, batch: &mut Batch) {
+        batch.add(&HELD_BALANCES, &self.purse, -self.amount, SumLimit::Floor(i128::MIN));
+    }
+}
+
+/// The refusal of a run that the balance does not cover in addition to `runs` others.
+pub(super) fn beyond(runs: NonZeroU32) -> RunLimitReached {
+    RunLimitReached { bound: RunLimit::Balance, max: runs, window: SOON, wait: SOON }
+}
+
+/// Removes the sums of payers without runs in flight.
+pub(super) async fn forget_free(store: &dyn Store) -> Result<(), StoreError> {
+    let rows = HELD_BALANCES.rows();
+    let mut range = rows.all();
+    while let Some((page, rest)) = rows.sound(store, &range, PAGE).await? {
+        range = rest;
+        for row in page.iter().filter(|row| row.value.0 == 0) {
+            let mut batch = Batch::new();
+            batch.remove(&rows, row);
+            match batch.commit(store, Durability::Buffered).await {
+                // A conflict means that the sum is used again.
+                Ok(_) | Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Drop for BalanceHold {
+    fn drop(&mut self) {
+        let mut purses = self.balance_holds.balance_holds();
+        match purses.get_mut(&self.key_of) {
+            Some((held, runs)) if *runs > 1 => (*held, *runs) = (held.saturating_sub(self.amount), *runs - 1),
+            _ => _ = purses.remove(&self.key_of),
+        }
+    }
+}

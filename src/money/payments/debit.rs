@@ -1,0 +1,102 @@
+//! Debits developer credits.
+
+use tollhouse_store::{Durability, StoreError, update};
+use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
+
+use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::none_yet};
+use crate::{
+    SettleError, Settlement, SettlementKind, StoredAnswer,
+    payments::record::{AnswerLocation, PaymentRecord},
+};
+
+impl Payments {
+    /// Debits a credit: balance, movement, record, receipt and answer in one commit. The answer of a call that cannot
+    /// be repeated is not kept. Without an `answer`, the debit is made before the run.
+    pub(super) async fn debit(
+        &self,
+        mut admission: Admission,
+        answer: Option<StoredAnswer>,
+        draft: &[u8],
+    ) -> Result<StoredAnswer, SettleError> {
+        let PaymentMeans::Credit(hold) = &admission.means else { unreachable!("only credits are debited") };
+        let id = admission.id.clone();
+        let settlement = Settlement {
+            kind: SettlementKind::Credit,
+            transaction: String::new(),
+            network: String::new(),
+            asset: String::new(),
+            amount: hold.amount.0.to_string(),
+            payer: hold.id.to_string(),
+            scheme: "credit".to_owned(),
+            version: None,
+            evidence: None,
+        };
+        let is_upfront = answer.is_none();
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(none_yet));
+        let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
+        let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
+        let (own, reserved, settled, made, apart) = (&before, admission.reserved, &settlement, &finished, &staged);
+        let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
+                return tx.answer::<_, StoreError>(false);
+            }
+            let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
+            if is_upfront {
+                self.owe(&mut record, None, true);
+                self.end(&mut tx, own, &record);
+            } else if reserved {
+                record.answer = Some(match apart {
+                    Some(staged) => {
+                        staged.store_answer(&mut tx, &own.key);
+                        AnswerLocation::Apart(None)
+                    }
+                    None => AnswerLocation::Here(made.answer.clone()),
+                });
+                self.end(&mut tx, own, &record);
+            } else {
+                self.begin_ended(&mut tx, &own.key, &record);
+            }
+            tx.append(made.rows.clone());
+            tx.answer(true)
+        });
+        enter(Stage::Commit);
+        let debited = debiting.await;
+        match debited {
+            Ok(true) => {
+                admission.reserved = false;
+                PAYMENTS_ENDED.count(["settled"]);
+                self.finisher.announce(finished.news);
+                Ok(finished.answer)
+            }
+            // The balance cannot become negative, and a day's spending cannot exceed the budget.
+            Ok(false) | Err(StoreError::Beyond { .. }) => {
+                let (reason, message) =
+                    ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
+                self.withdraw_some(staged).await;
+                admission.release().await;
+                PAYMENTS_ENDED.count(["refused"]);
+                let (rows, news) = self.finisher.refuse(draft, &reason);
+                match rows.commit(&*self.store, Durability::Buffered).await {
+                    Ok(_) => self.finisher.announce(news),
+                    Err(error) => tracing::warn!(payment.id = %id, %error, "a refused debit was not recorded"),
+                }
+                Err(SettleError::Refused { reason, message, notice: None })
+            }
+            Err(StoreError::Unknown(cause)) => {
+                tracing::error!(payment.id = %id, cause, "a debit was not confirmed");
+                admission.reserved = false;
+                // Either the debit or the release is written. Without a reservation it is the debit or nothing.
+                let released = if reserved { self.release_reservation(&id, &admission.record).await } else { None };
+                Err(match released {
+                    Some(true) => StoreError::Unknown(cause).into(),
+                    Some(false) | None => SettleError::Unknown { payment: id },
+                })
+            }
+            Err(error) => {
+                self.withdraw_some(staged).await;
+                admission.release().await;
+                Err(error.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Payments that are settled before the run. From the settlement until an answer is stored, the answer is owed: sending
+//! the payment again runs the tool again at no further charge.
+//!
+//! ```text
+//! reserved → settling → owed ⇄ running → settled
+//! ```
+//!
+//! During a run, the record names its replica. A crash leaves that name behind, but the next request detects that the
+//! run is gone. So nothing has to be repaired at the start.
+
+use std::{sync::Arc, time::Duration};
+
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_replica::SETTLED_BEFORE;
+use tollhouse_store::{Batch, Durability, StoreError, update};
+use tollhouse_telemetry::{Stage, enter};
+
+use super::{
+    Admission, PAYMENTS, PaymentRequest, Payments,
+    admit::check_run_limits,
+    claims::Claim,
+    record::{AnswerLocation, OwedPayment, PaymentPhase, PaymentRecord, SettlementNotice, StoredAnswer},
+    unpaid_runs::{KnownFunds, RunParties, RunPermit, Standing},
+};
+use crate::{
+    CallTerms, CommitEffects, Delivery, NOT_SERVED, PaymentId, Refusal, SettleError, receipt, receipt::PaymentKind, refund::REFUNDS,
+    reorganized::REORGANIZED,
+};
+
+/// Maximum time for which another host's run counts as in flight: the longest wall limit, and a minute to write its
+/// answer.
+const MAX_RUN: Duration = Duration::from_secs(300 + 60);
+
+/// Details for a payer whose money has moved and who has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// The payment.
+    pub payment: PaymentId,
+    /// Its receipt.
+    pub receipt: String,
+    /// The settle response for the payer, or `None` for credit.
+    pub notice: Option<SettlementNotice>,
+    /// Number of runs left for the payment.
+    pub runs_left: u32,
+    /// The time until which a run can begin.
+    pub until: Timestamp,
+}
+
+/// A run of a payment that was settled before. If it is dropped, the answer stays owed.
+#[must_use]
+pub struct OwedRun {
+    payments: Arc<Payments>,
+    told: Unanswered,
+    holder: String,
+    payer: Option<String>,
+    kind: PaymentKind,
+    is_first: bool,
+    is_over: bool,
+    position: Option<RunPermit>,
+    _claim: Option<Claim>,
+}
+
+/// The outcome of storing an answer.
+enum Delivered {
+    /// It is stored.
+    Kept(CommitEffects),
+    /// The payment was refunded during the run, so it gets no answer.
+    Refunded,
+    /// The run belongs to another request by now, because this one seemed to be gone.
+    Lost,
+}
+
+impl Payments {
+    /// Takes the money before the run. The run keeps its slot until it ends.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`]; then the handler must not run.
+    pub async fn settle_before(self: &Arc<Self>, mut admission: Admission, draft: &[u8]) -> Result<OwedRun, SettleError> {
+        enter(Stage::Settle);
+        if !self.replica.may_write(SETTLED_BEFORE).await? {
+            // A host of an earlier version could neither read the payment nor take it over.
+            admission.release().await;
+            let message = "hosts of an earlier version serve the store".to_owned();
+            return Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None });
+        }
+        let (id, holder, claim) = (admission.id.clone(), admission.record.holder().to_owned(), admission.claim.take());
+        let (payer, kind) = (admission.payer(), admission.kind());
+        let (settled, held) = self.take(admission, None, draft).await;
+        let reported = match settled {
+            Ok(reported) => reported,
+            Err(error) => {
+                if let Some((held, burned)) = held {
+                    self.count(id, *held, burned, &Err(error.clone()));
+                }
+                return Err(error);
+            }
+        };
+        if reported.status != 0 {
+            // Another host found it settled and ran it before this one learned of it.
+            return Err(SettleError::Unknown { payment: id });
+        }
+        let until = self.clock.now().plus(self.config.owed.kept);
+        let runs_left = self.config.owed.runs.get() - 1;
+        let StoredAnswer { receipt_id: receipt, settlement: notice, .. } = reported;
+        let reported = Unanswered { payment: id, receipt, notice, runs_left, until };
+        let position = held.map(|(held, _)| held.position);
+        Ok(OwedRun {
+            payments: Arc::clone(self),
+            told: reported,
+            holder,
+            payer,
+            kind,
+            is_first: true,
+            is_over: false,
+            position,
+            _claim: claim,
+        })
+    }
+
+    /// Begins another run of an owed answer. Returns `None` if another request was faster.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoMoreRuns`] if the payment was for a tool that is gone, was refunded, or is lost after a
+    /// reorganization; [`Refusal::Reorganized`] until it is settled again; a limit on runs in flight.
+    pub async fn resume(
+        self: &Arc<Self>,
+        owed: OwedPayment,
+        terms: &CallTerms,
+        request: PaymentRequest<'_>,
+    ) -> Result<Option<OwedRun>, Refusal> {
+        let OwedPayment { id, record } = owed;
+        let receipt_id = record.receipt_id.clone().unwrap_or_default();
+        let paid = self.paid_receipt(&receipt_id).await?;
+        let Some(paid) = paid.filter(|paid| paid.draft.endpoint_id == terms.endpoint_id) else {
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
+        };
+        let receipt = paid.draft.receipt_id;
+        let reorganized = REORGANIZED.get(&*self.store, &receipt).await?;
+        let is_lost = reorganized.as_ref().is_some_and(|settlement| settlement.lost.is_some());
+        if is_lost || REFUNDS.get(&*self.store, &receipt).await?.is_some() {
+            return Err(Refusal::NoMoreRuns { payment: id, receipt: receipt_id });
+        }
+        if reorganized.is_some() {
+            return Err(Refusal::Reorganized(id));
+        }
+        let payer = paid.payer;
+        let running = RunParties {
+            payer: payer.clone().unwrap_or_default(),
+            tool: terms.slug.clone(),
+            price: terms.price,
+            builder: terms.owner.share().to_owned(),
+            from: request.from,
+            // It is already paid, so it counts neither for nor against other payers of the tool.
+            funds: KnownFunds::Credit,
+            standing: Standing::Customer,
+        };
+        let position = self.throttle.begin(running).map_err(check_run_limits)?;
+        let renewed = record.clone().run_by(self.replica.id(), self.clock.now());
+        let claim = self.claims.claim(&renewed);
+        let kind = if record.is_on_credit() { PaymentKind::Credit } else { PaymentKind::X402 };
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), *record), &renewed);
+        batch.absent(&REORGANIZED, &receipt);
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => {}
+            Err(StoreError::Conflict) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let reported = self.unanswered(id, &renewed);
+        let (holder, payer) = (renewed.holder().to_owned(), payer.filter(|_| kind == PaymentKind::X402));
+        let (payments, position) = (Arc::clone(self), Some(position));
+        Ok(Some(OwedRun { payments, told: reported, holder, payer, kind, is_first: false, is_over: false, position, _claim: Some(claim) }))
+    }
+
+    /// Returns the details for the payer of an owed payment while no run begins.
+    #[must_use]
+    pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
+        self.unanswered(owed.id.clone(), &owed.record)
+    }
+
+    /// Returns the details for the payer of this record.
+    pub(super) fn unanswered(&self, payment: PaymentId, record: &PaymentRecord) -> Unanswered {
+        let owed = record.owed.clone().unwrap_or_default();
+        Unanswered {
+            payment,
+            receipt: record.receipt_id.clone().unwrap_or_default(),
+            notice: owed.notice,
+            runs_left: self.config.owed.runs.get().saturating_sub(owed.runs),
+            until: Timestamp(owed.until_ms),
+        }
+    }
+
+    /// Returns the owed payment, which no run uses at the moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::NoMoreRuns`].
+    pub(super) fn owed(&self, id: PaymentId, record: Box<PaymentRecord>) -> Result<OwedPayment, Refusal> {
+        let reported = self.unanswered(id, &record);
+        if reported.runs_left == 0 || reported.until <= self.clock.now() {
+            return Err(Refusal::NoMoreRuns { payment: reported.payment, receipt: reported.receipt });
+        }
+        Ok(OwedPayment { id: reported.payment, record })
+    }
+
+    /// Returns whether a run of the owed answer is in flight, here or at another host.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub(super) async fn is_running(&self, record: &PaymentRecord) -> Result<bool, StoreError> {
+        if record.replica.is_none() || self.is_ours(record) {
+            return Ok(record.replica.is_some() && self.claims.has(record));
+        }
+        let is_recent = Timestamp(record.updated_ms).plus(MAX_RUN) > self.clock.now();
+        Ok(is_recent && self.replica.living().await?.has(record.replica.as_ref()))
+    }
+
+    pub(super) async fn paid_receipt(&self, id: &str) -> Result<Option<receipt::UnsignedReceipt>, StoreError> {
+        let Ok(id) = id.parse::<ReceiptId>() else { return Ok(None) };
+        let stored = receipt::paid(&*self.store, &id).await?;
+        Ok(stored.and_then(|json| serde_json::from_slice(&json).ok()))
+    }
+}
+
+impl OwedPayment {
+    /// Returns the payment's id.
+    #[must_use]
+    pub fn payment(&self) -> &PaymentId {
+        &self.id
+    }
+}
+
+impl OwedRun {
+    /// Returns the payment's id.
+    #[must_use]
+    pub fn payment(&self) -> &PaymentId {
+        &self.told.payment
+    }
+
+    /// Returns the id of the settlement's receipt.
+    #[must_use]
+    pub fn receipt(&self) -> &str {
+        &self.told.receipt
+    }
+
+    /// Returns the payer's address, shortened, or `None` for credit.
+    #[must_use]
+    pub fn payer(&self) -> Option<String> {
+        self.payer.clone()
+    }
+
+    /// Returns the means of payment as in the receipt.
+    #[must_use]
+    pub fn kind(&self) -> PaymentKind {
+        self.kind
+    }
+
+    /// Returns whether the money moved for this run and not for an earlier one.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.is_first
+    }
+
+    /// Stores the answer, and adds its hash to the receipt. From now on the payment gets this answer.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, with the details for the payer. The answer stays owed. If the payment was refunded during
+    /// the run, no runs are left for it.
+    pub async fn deliver(mut self, answer: StoredAnswer, delivery: &Delivery) -> Result<StoredAnswer, (StoreError, Unanswered)> {
+        enter(Stage::Commit);
+        let Unanswered { payment: id, receipt, notice, .. } = self.told.clone();
+        let payments = Arc::clone(&self.payments);
+        let answer = StoredAnswer { receipt_id: receipt.clone(), settlement: notice.clone(), ..answer };
+        let staged = payments.stage(&answer).await.detach();
+        let (held, stored, apart) = (&self.holder, &answer, &staged);
+        let (gate_of, own, notice, receipt) = (&*payments, &id, &notice, &receipt);
+        let delivering = update(&*payments.store, Durability::Durable, |mut tx| async move {
+            let row = tx.row(&PAYMENTS, own).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == held);
+            let Some(row) = row else { return tx.answer::<_, StoreError>(Delivered::Lost) };
+            if let Ok(id) = receipt.parse::<ReceiptId>()
+                && tx.get(&REFUNDS, &id).await?.is_some()
+            {
+                // The next request with it is refused for that reason.
+                return tx.answer(Delivered::Refunded);
+            }
+            let Some(paid) = gate_of.paid_receipt(receipt).await? else {
+                return Err(StoreError::Away(format!("the receipt `{receipt}` is missing")));
+            };
+            let mut record = row.value.clone();
+            (record.state, record.replica, record.owed) = (PaymentPhase::Settled, None, None);
+            record.updated_ms = gate_of.clock.now().0;
+            record.answer = Some(match apart {
+                Some(staged) => {
+                    staged.store_answer(&mut tx, own);
+                    AnswerLocation::Apart(notice.clone())
+                }
+                None => AnswerLocation::Here(stored.clone()),
+            });
+            gate_of.end(&mut tx, &row, &record);
+            let (rows, news) = gate_of.finisher.deliver(paid, delivery);
+            tx.append(rows);
+            tx.answer(Delivered::Kept(news))
+        });
+        let delivered = delivering.await;
+        match delivered {
+            Ok(Delivered::Kept(news)) => {
+                payments.finisher.announce(news);
+                self.end();
+                Ok(answer)
+            }
+            Ok(Delivered::Refunded) => {
+                payments.withdraw_some(staged).await;
+                let reported = Unanswered { runs_left: 0, ..self.told.clone() };
+                self.give_back(true).await;
+                Err((StoreError::Conflict, reported))
+            }
+            Ok(Delivered::Lost) => {
+                payments.withdraw_some(staged).await;
+                self.end();
+                Err((StoreError::Conflict, self.told.clone()))
+            }
+            Err(error) => {
+                if !matches!(error, StoreError::Unknown(_)) {
+                    payments.withdraw_some(staged).await;
+                }
+                let reported = self.told.clone();
+                self.give_back(true).await;
+                Err((error, reported))
+            }
+        }
+    }
+
+    /// Ends a run without an answer, which stays owed. If the tool did not run (`ran` is false), the run does not
+    /// count.
+    pub async fn fail(self, ran: bool) -> Unanswered {
+        let mut reported = self.told.clone();
+        reported.runs_left = reported.runs_left.saturating_add(u32::from(!ran));
+        self.give_back(ran).await;
+        reported
+    }
+
+    async fn give_back(mut self, ran: bool) {
+        self.end();
+        self.payments.stop_running(&self.told.payment, &self.holder, ran).await;
+    }
+
+    /// Frees the slot. The first run counts as paid, however it ended.
+    fn end(&mut self) {
+        self.is_over = true;
+        if let Some(position) = self.position.take()
+            && self.is_first
+        {
+            position.paid();
+        }
+    }
+}
+
+impl Drop for OwedRun {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        self.end();
+        let (payments, id, holder) = (Arc::clone(&self.payments), self.told.payment.clone(), self.holder.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { payments.stop_running(&id, &holder, true).await });
+        }
+    }
+}
+
+impl Payments {
+    /// Records that a run is over, so that other hosts do not wait for it. If that fails, they notice after a time.
+    async fn stop_running(&self, id: &PaymentId, holder: &str, ran: bool) {
+        let stopping = update(&*self.store, Durability::Buffered, |mut tx| async move {
+            let row = tx.row(&PAYMENTS, id).await?.filter(|row| row.value.state == PaymentPhase::Owed && row.value.holder() == holder);
+            let Some(row) = row else { return tx.answer::<_, StoreError>(()) };
+            let mut record = row.value.clone();
+            record.replica = None;
+            if let Some(owed) = record.owed.as_mut().filter(|_| !ran) {
+                owed.runs = owed.runs.saturating_sub(1);
+            }
+            tx.replace(&PAYMENTS, &row, &record);
+            tx.answer(())
+        });
+        if let Err(error) = stopping.await {
+            tracing::warn!(payment.id = %id, %error, "that a run is over could not be written; its payment can be used again later");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Compares transfers on the chain to the payout address with the ledger's receipts, page by page.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use alloy_primitives::U256;
+use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_store::StoreError;
+
+use super::Payments;
+use crate::{
+    Asset, Network,
+    facilitator::chain_view::{ChainError, ChainView, TokenTransfer},
+    receipt::RECEIPTS,
+    reorganized::RESETTLED,
+    transactions,
+};
+
+/// Maximum number of blocks, and of transfers, per page.
+const MAX_BLOCKS: u64 = 20_000;
+const MAX_TRANSFERS: usize = 2_000;
+
+/// Number of receipts read at once.
+const PAGE: usize = 1_000;
+
+/// Maximum number of differences of each kind per page, and of transactions that are looked up individually.
+const MOST_LISTED: usize = 200;
+
+/// How much earlier than the first block a receipt may be that names one of its transactions, in milliseconds: its
+/// settlement may have been open for that long.
+const EARLIER_MS: u64 = 60 * 60 * 1_000;
+
+/// A range of blocks to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockRange {
+    /// The first block.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+/// The result of comparing a page of blocks with the ledger.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reconciliation {
+    /// The network's CAIP-2 id.
+    pub network: &'static str,
+    /// The first block of the page.
+    pub from_block: u64,
+    /// The last block of the page.
+    pub to_block: u64,
+    /// Number of transfers to the payout address.
+    pub transfers: u64,
+    /// Number of receipts for payments on the network during these blocks.
+    pub receipts: u64,
+    /// Transfers without a receipt.
+    pub unknown: Vec<UnknownTransfer>,
+    /// Receipts whose transaction made no such transfer.
+    pub missing: Vec<MissingTransfer>,
+    /// Transactions with more receipts than transfers.
+    pub doubled: Vec<DoubledTransaction>,
+    /// Whether more differences were found than are listed or looked up. Then compare fewer blocks.
+    pub truncated: bool,
+    /// Whether no difference was found.
+    pub agrees: bool,
+    /// The remaining blocks.
+    #[serde(skip)]
+    pub rest: Option<BlockRange>,
+}
+
+/// A transfer without a receipt.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnknownTransfer {
+    pub transaction: String,
+    pub block: u64,
+    pub log_index: u64,
+    pub from: String,
+    pub asset: &'static str,
+    pub amount: String,
+}
+
+/// A receipt whose transaction made no transfer to the payout address.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingTransfer {
+    pub receipt_id: ReceiptId,
+    pub transaction: String,
+    pub asset: String,
+    pub amount: String,
+}
+
+/// A transaction with more receipts than transfers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DoubledTransaction {
+    pub transaction: String,
+    pub transfers: u64,
+    pub receipt_ids: Vec<String>,
+}
+
+/// Why ledger and chain could not be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The network is not configured.
+    #[error("payments are not made on `{0}` here")]
+    UnknownNetwork(String),
+    /// No node is configured.
+    #[error("no node of `{0}` is set, in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`")]
+    NoNode(&'static str),
+    /// The node did not answer.
+    #[error("the node of the network: {0}")]
+    Node(String),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<ChainError> for ReconcileError {
+    fn from(error: ChainError) -> Self {
+        Self::Node(error.to_string())
+    }
+}
+
+/// The fields of a receipt that describe a transfer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PaidTransfer {
+    receipt_id: ReceiptId,
+    simulated: bool,
+    amount: Option<String>,
+    asset: Option<String>,
+    network: Option<String>,
+    transaction: Option<String>,
+}
+
+impl Payments {
+    /// Returns the blocks since `since` on a network whose chain can be read. The default is the first configured
+    /// network.
+    ///
+    /// # Errors
+    ///
+    /// Why the blocks cannot be determined.
+    pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
+        let (network, chain) = self.chain_of(network)?;
+        let last = chain.newest().await?;
+        let first = chain.block_before(since.as_secs()).await?;
+        Ok((network, BlockRange { first: first.min(last), last }))
+    }
+
+    /// Compares the first page of these blocks with the ledger.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be compared.
+    pub async fn reconcile(&self, network: Option<&str>, range: BlockRange) -> Result<Reconciliation, ReconcileError> {
+        let (network, chain) = self.chain_of(network)?;
+        let mut last = range.last.min(range.first.saturating_add(MAX_BLOCKS - 1));
+        let mut transfers: Vec<(&'static Asset, TokenTransfer)> = Vec::new();
+        for accepted in self.config.accepted.iter().filter(|accepted| accepted.asset.network == network) {
+            let (found, looked_to) = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MAX_TRANSFERS).await?;
+            if looked_to < range.first {
+                return Err(ReconcileError::Node(format!("it answers no events of block {}", range.first)));
+            }
+            last = last.min(looked_to);
+            transfers.extend(found.into_iter().map(|transfer| (accepted.asset, transfer)));
+        }
+        transfers.retain(|(_, transfer)| transfer.block <= last);
+        let from = Timestamp(chain.block_secs(range.first).await?.saturating_mul(1_000));
+        let until = match last < range.last {
+            true => Timestamp(chain.block_secs(last + 1).await?.saturating_mul(1_000)),
+            false => Timestamp(chain.block_secs(last).await?.saturating_mul(1_000).saturating_add(1_000)),
+        };
+        let (own, linked) = self.receipts_between(network, from, until).await?;
+        let mut page = Reconciliation {
+            network: network.caip2,
+            from_block: range.first,
+            to_block: last,
+            transfers: transfers.len() as u64,
+            receipts: own.len() as u64,
+            unknown: Vec::new(),
+            missing: Vec::new(),
+            doubled: Vec::new(),
+            truncated: false,
+            agrees: true,
+            rest: (last < range.last).then_some(BlockRange { first: last + 1, last: range.last }),
+        };
+        self.hold_transfers(&mut page, network, &transfers, &linked).await?;
+        let seen: HashSet<&str> = transfers.iter().map(|(_, transfer)| transfer.transaction.as_str()).collect();
+        self.hold_receipts(&mut page, network, &*chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
+        page.agrees = page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty() && !page.truncated;
+        Ok(page)
+    }
+
+    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<dyn ChainView>), ReconcileError> {
+        let unknown = |name: &str| ReconcileError::UnknownNetwork(name.to_owned());
+        let accepted = |network: &Network| self.config.accepted.iter().any(|accepted| accepted.asset.network == network);
+        let network = match name {
+            Some(name) => Network::named(name).filter(|network| accepted(network)).ok_or_else(|| unknown(name))?,
+            None => self.config.first().asset.network,
+        };
+        let chain = self.facilitators.chains().find(|(known, _)| *known == network);
+        chain.ok_or(ReconcileError::NoNode(network.caip2))
+    }
+
+    /// Returns the receipts of payments on a network in a period, and the ids of these and of the hour before by
+    /// transaction.
+    async fn receipts_between(
+        &self,
+        network: &Network,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<(Vec<PaidTransfer>, HashMap<String, Vec<ReceiptId>>), StoreError> {
+        let (mut own, mut linked) = (Vec::new(), HashMap::<String, Vec<ReceiptId>>::new());
+        let early = ReceiptId::first_of(Timestamp(from.0.saturating_sub(EARLIER_MS)));
+        let mut range = RECEIPTS.all().from(&early).before(&ReceiptId::first_of(until));
+        while let Some(rows) = RECEIPTS.next(&*self.store, &mut range, PAGE).await? {
+            for row in rows {
+                let Ok(paid) = serde_json::from_slice::<PaidTransfer>(&row?.value.json) else { continue };
+                if paid.simulated || paid.network.as_deref() != Some(network.caip2) || paid.transaction.is_none() {
+                    continue;
+                }
+                linked.entry(paid.transaction().to_owned()).or_default().push(paid.receipt_id.clone());
+                if paid.receipt_id.made_at() >= from {
+                    own.push(paid);
+                }
+            }
+        }
+        Ok((own, linked))
+    }
+
+    /// Compares each transaction with the receipts that name it.
+    pub(crate) async fn hold_transfers(
+        &self,
+        page: &mut Reconciliation,
+        network: &Network,
+        transfers: &[(&'static Asset, TokenTransfer)],
+        linked: &HashMap<String, Vec<ReceiptId>>,
+    ) -> Result<(), StoreError> {
+        let mut by_transaction = BTreeMap::<&str, Vec<&(&'static Asset, TokenTransfer)>>::new();
+        for transfer in transfers {
+            by_transaction.entry(&transfer.1.transaction).or_default().push(transfer);
+        }
+        for (transaction, made) in by_transaction {
+            let mut receipts: Vec<_> = linked.get(transaction).into_iter().flatten().map(ToString::to_string).collect();
+            let recorded = transactions::paid_by(&*self.store, network.caip2, transaction).await?.receipts;
+            receipts.extend(recorded.into_iter().map(|paid| paid.receipt_id));
+            receipts.sort_unstable();
+            receipts.dedup();
+            if receipts.is_empty() {
+                let remaining = MOST_LISTED.saturating_sub(page.unknown.len());
+                page.truncated |= made.len() > remaining;
+                page.unknown.extend(made.into_iter().take(remaining).map(|(asset, transfer)| UnknownTransfer {
+                    transaction: transfer.transaction.clone(),
+                    block: transfer.block,
+                    log_index: transfer.log,
+                    from: transfer.from.clone(),
+                    asset: asset.address,
+                    amount: transfer.amount.to_string(),
+                }));
+            } else if receipts.len() > made.len() {
+                page.truncated |= page.doubled.len() >= MOST_LISTED;
+                if page.doubled.len() < MOST_LISTED {
+                    let doubled =
+                        DoubledTransaction { transaction: transaction.to_owned(), transfers: made.len() as u64, receipt_ids: receipts };
+                    page.doubled.push(doubled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the transactions of receipts that are not among the transfers of these blocks.
+    async fn hold_receipts(
+        &self,
+        page: &mut Reconciliation,
+        network: &Network,
+        chain: &dyn ChainView,
+        receipts: impl Iterator<Item = &PaidTransfer>,
+    ) -> Result<(), ReconcileError> {
+        for (n, paid) in receipts.enumerate() {
+            if n == MOST_LISTED {
+                page.truncated = true;
+                break;
+            }
+            // After a reorganization, another transaction than the receipt's may have made the payment.
+            let resettled = RESETTLED.get(&*self.store, &paid.receipt_id).await?;
+            let transaction = resettled.map_or_else(|| paid.transaction().to_owned(), |resettled| resettled.transaction);
+            let (asset, amount) = (paid.asset.clone().unwrap_or_default(), paid.amount.clone().unwrap_or_default());
+            let accepted =
+                self.config.accepted.iter().find(|accepted| accepted.asset.network == network && accepted.asset.address == asset);
+            let requested: Option<U256> = amount.parse().ok();
+            let paid_at = match (accepted, requested) {
+                (Some(accepted), Some(requested)) => chain.paid(accepted.asset, &accepted.pay_to, &transaction, requested).await?,
+                // The token is no longer accepted, so only the existence of the transaction can be checked.
+                _ => chain.placed(&transaction).await?.is_some_and(|placed| placed.succeeded),
+            };
+            if !paid_at {
+                let receipt_id = paid.receipt_id.clone();
+                page.missing.push(MissingTransfer { receipt_id, transaction, asset, amount });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PaidTransfer {
+    fn transaction(&self) -> &str {
+        self.transaction.as_deref().unwrap_or_default()
+    }
+}

@@ -1,0 +1,377 @@
+//! The stored record of a payment.
+
+mod format;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CreditId, ReplicaId, RequestId},
+};
+use tollhouse_store::postcard_values;
+
+use crate::{PaymentId, Reorganization, StartedSettlement, WireVersion};
+
+/// How long an answer can be fetched again with its payment, and how long a refusal can be looked up.
+const ANSWER_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a record is kept after a release, for clients that look up a call whose answer they did not get.
+const RELEASED_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// How long a record is kept after its payment can last be used, since clocks differ and can be set back.
+pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
+
+/// The state of a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PaymentPhase {
+    /// Bound to a call that is running. Nothing was taken.
+    Reserved,
+    /// The settlement was requested or is about to be.
+    Settling,
+    /// The money moved. Receipt and answer are stored.
+    Settled,
+    /// The facilitator refused to settle. Nothing was taken.
+    Refused,
+    /// The call ended without a result. Nothing was taken, and the authorization is unspent.
+    Released,
+    /// Nobody reported within the configured time whether the money moved, and no facilitator is asked any more. The
+    /// authorization stays used until the chain or an admin decides.
+    Unresolved,
+    /// The money moved before the run, and the payer has no answer yet. The same payment runs the tool.
+    Owed,
+}
+
+/// An answer that can be sent again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredAnswer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers that the handler set.
+    pub headers: Vec<(String, String)>,
+    /// The original bytes.
+    pub body: Bytes,
+    /// The id of the receipt. Empty if there is none.
+    pub receipt_id: String,
+    /// The settle response for the payer.
+    pub settlement: Option<SettlementNotice>,
+}
+postcard_values!(StoredAnswer);
+
+/// A settle response, and the protocol version that it is sent in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettlementNotice {
+    /// The x402 version of the payment.
+    pub version: WireVersion,
+    /// The JSON of `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
+    pub body: String,
+}
+
+/// The public state of a payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PaymentState {
+    /// The payment's id.
+    pub payment_id: PaymentId,
+    /// The state.
+    pub state: PaymentPhase,
+    /// The receipt of the paid call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt_id: Option<String>,
+    /// Why it was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The transaction that moved the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
+    /// When it entered its state. For an unresolved payment, when its settlement began.
+    pub updated_at: Timestamp,
+    /// The state of its settlement, if a reorganization of the chain has undone it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<Reorganization>,
+}
+
+impl PaymentState {
+    /// Removes details of the purchase, for public use. Anybody who reads the chain can compute payment ids, and a
+    /// receipt names the tool.
+    #[must_use]
+    pub fn without_purchase(self) -> Self {
+        Self { receipt_id: None, transaction: None, settlement: None, ..self }
+    }
+}
+
+/// Where the answer of a settled payment is stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum AnswerLocation {
+    /// In the record.
+    Here(StoredAnswer),
+    /// In a separate row, which its intent wrote. Only the settle response is here.
+    Apart(Option<SettlementNotice>),
+}
+
+/// The record of a payment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PaymentRecord {
+    pub(crate) state: PaymentPhase,
+    /// Identifies the reservation, so that no two admissions write the same bytes.
+    holder: String,
+    /// Hash of the request that the payment is bound to.
+    pub(crate) request: String,
+    /// Hash of the signed payment, which proves that a sender has it.
+    pub(crate) digest: String,
+    pub(crate) updated_ms: u64,
+    pub(crate) receipt_id: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) transaction: Option<String>,
+    /// Set while settling, and while unresolved.
+    pub(crate) intent: Option<SettlementIntent>,
+    /// Set while settled, until the answer is deleted.
+    pub(crate) answer: Option<AnswerLocation>,
+    /// `None` in records of versions without tails.
+    pub(crate) tail: Option<ExpiryInfo>,
+    /// Set with an intent, except in records of versions that did not store it.
+    pub(crate) settler: Option<Settler>,
+    /// The replica that handles it while it is reserved or settling. Another one takes over after that one's lease
+    /// ends.
+    pub(crate) replica: Option<ReplicaId>,
+    /// The amount held of its payer's balance, on hosts that share a store, while it is reserved or settling.
+    pub(crate) held: Option<HeldBalance>,
+    /// Set if the payment is settled before the run, from its intent until the answer is stored.
+    pub(crate) owed: Option<Owed>,
+}
+
+/// A held part of a payer's balance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldBalance {
+    /// Key of the balance's sum in the store.
+    pub(crate) purse: String,
+    /// The amount in the token's smallest unit.
+    pub(crate) amount: i128,
+}
+
+/// An answer owed to a payer who was charged before the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owed {
+    /// Number of runs that have begun. Runs for which the host had no room do not count.
+    pub(crate) runs: u32,
+    /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
+    pub(crate) until_ms: u64,
+    /// The settle response for the payer.
+    pub(crate) notice: Option<SettlementNotice>,
+}
+
+/// A settled payment whose answer is owed. [`Gate::resume`](crate::Payments::resume) begins another run.
+#[derive(Debug)]
+pub struct OwedPayment {
+    pub(in crate::payments) id: PaymentId,
+    pub(in crate::payments) record: Box<PaymentRecord>,
+}
+
+/// The facilitator that owns this settlement. No other one decides its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Settler {
+    /// Its [identity](crate::Facilitator::identity).
+    pub(crate) facilitator: String,
+    /// The transaction that it has prepared, and sends after the intent is stored.
+    pub(crate) transaction: Option<String>,
+}
+
+/// The data that determines when a record is deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExpiryInfo {
+    /// The time until which the payment could be used if the record did not exist: the end of its authorization or of
+    /// the client's key. In milliseconds since 1970.
+    pub(crate) showable_until_ms: u64,
+    /// The client's name of the payment, prefixed by [`NAMED`].
+    pub(crate) named: Option<String>,
+}
+
+/// Prefix of payment names in records. Keys of names once had it.
+const NAMED: &str = "cid/";
+
+impl ExpiryInfo {
+    /// Constructs the tail of a payment that can be used until `showable_until_ms`. The name is scoped by payer, so
+    /// nobody can take another's.
+    pub(super) fn new(showable_until_ms: u64, name: Option<(&str, &str)>) -> Self {
+        Self { showable_until_ms, named: name.map(|(payer, name)| format!("{NAMED}{payer}/{name}")) }
+    }
+
+    /// Returns the name as the client sent it.
+    fn client_name(&self) -> Option<&str> {
+        Some(self.named.as_ref()?.strip_prefix(NAMED)?.split_once('/')?.1)
+    }
+
+    /// Returns the name prefixed by its payer.
+    pub(super) fn name(&self) -> Option<String> {
+        self.named.as_ref()?.strip_prefix(NAMED).map(str::to_owned)
+    }
+}
+
+/// The effect of time on a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordTimeout {
+    /// None ever.
+    Never,
+    /// None until then.
+    At(Timestamp),
+    /// The answer is deleted; the record stays.
+    Answer,
+    /// The record is deleted: nothing can be looked up any more.
+    Record,
+}
+
+/// All data that a restart needs to finish a settlement, except for the answer, which has its own row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SettlementIntent {
+    pub(crate) version: WireVersion,
+    /// JSON text, because postcard cannot encode a `Value`.
+    pub(crate) payload: String,
+    pub(crate) requirements: String,
+    /// The draft that the receipt is made from.
+    pub(crate) draft: Vec<u8>,
+    /// The answer, if a version without separate rows wrote it here.
+    pub(crate) answer: Option<StoredAnswer>,
+}
+
+impl PaymentRecord {
+    pub(crate) fn reserved(request: &str, digest: String, tail: ExpiryInfo, now: Timestamp) -> Self {
+        Self {
+            state: PaymentPhase::Reserved,
+            holder: RequestId::generate().to_string(),
+            request: request.to_owned(),
+            digest,
+            updated_ms: now.0,
+            receipt_id: None,
+            reason: None,
+            transaction: None,
+            intent: None,
+            answer: None,
+            tail: Some(tail),
+            settler: None,
+            replica: None,
+            held: None,
+            owed: None,
+        }
+    }
+
+    /// Returns whether a developer credit paid.
+    pub(super) fn is_on_credit(&self) -> bool {
+        self.digest.starts_with(CreditId::PREFIX)
+    }
+
+    /// Returns the id of its reservation.
+    pub(super) fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    /// Assigns it to a replica.
+    pub(crate) fn held_by(self, replica: &ReplicaId) -> Self {
+        Self { replica: Some(replica.clone()), ..self }
+    }
+
+    pub(super) fn without_balance(self) -> Self {
+        Self { held: None, ..self }
+    }
+
+    /// Marks it as unresolved, so that it is no longer looked up. The time when its settlement began stays, because a
+    /// search of the chain starts there.
+    pub(super) fn given_up(self) -> Self {
+        Self { state: PaymentPhase::Unresolved, replica: None, ..self }
+    }
+
+    /// Returns whether it is reserved or settling.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, PaymentPhase::Reserved | PaymentPhase::Settling)
+    }
+
+    /// Marks it as being run again by this replica.
+    pub(super) fn run_by(self, replica: &ReplicaId, now: Timestamp) -> Self {
+        let owed = self.owed.map(|owed| Owed { runs: owed.runs.saturating_add(1), ..owed });
+        let holder = RequestId::generate().to_string();
+        Self { holder, replica: Some(replica.clone()), updated_ms: now.0, owed, ..self }
+    }
+
+    /// Returns how many runs of an owed answer ended without one. A run in flight does not count, nor does the last one
+    /// if its host died during it.
+    pub(super) fn failed_runs(&self) -> u32 {
+        let runs = self.owed.as_ref().map_or(0, |owed| owed.runs);
+        runs.saturating_sub(u32::from(self.replica.is_some()))
+    }
+
+    /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
+    /// tail.
+    pub(crate) fn spent(self) -> Self {
+        let none = String::new;
+        Self {
+            holder: none(),
+            request: none(),
+            digest: none(),
+            answer: None,
+            intent: None,
+            tail: None,
+            settler: None,
+            owed: None,
+            ..self.over()
+        }
+    }
+
+    /// Turns an owed payment into a settled one. Nothing more can be requested once the record is reduced to its nonce.
+    fn over(self) -> Self {
+        let state = if self.state == PaymentPhase::Owed { PaymentPhase::Settled } else { self.state };
+        Self { state, ..self }
+    }
+
+    /// Returns the effect of time on it as of `now`.
+    pub(crate) fn due(&self, now: Timestamp) -> RecordTimeout {
+        let after = |at: u64, stored: Duration| at.saturating_add(u64::try_from(stored.as_millis()).unwrap_or(u64::MAX));
+        let answer_until = after(self.updated_ms, ANSWER_TTL);
+        let record_until = match (self.state, &self.tail) {
+            (PaymentPhase::Reserved | PaymentPhase::Settling | PaymentPhase::Unresolved, _) => return RecordTimeout::Never,
+            (PaymentPhase::Owed, _) => {
+                let until = self.owed.as_ref().map_or(self.updated_ms, |owed| owed.until_ms);
+                let showable = self.tail.as_ref().map_or(0, |tail| tail.showable_until_ms);
+                Some(after(until.max(showable), MARGIN))
+            }
+            (PaymentPhase::Released, _) => Some(after(self.updated_ms, RELEASED_TTL)),
+            (PaymentPhase::Refused, _) => Some(answer_until),
+            (PaymentPhase::Settled, Some(tail)) => Some(answer_until.max(after(tail.showable_until_ms, MARGIN))),
+            // The validity of its authorization is unknown, and only the record prevents its reuse.
+            (PaymentPhase::Settled, None) => None,
+        };
+        match record_until {
+            Some(until) if until <= now.0 => RecordTimeout::Record,
+            _ if self.answer.is_some() && answer_until <= now.0 => RecordTimeout::Answer,
+            _ if self.answer.is_some() => RecordTimeout::At(Timestamp(answer_until)),
+            Some(until) => RecordTimeout::At(Timestamp(until)),
+            None => RecordTimeout::Never,
+        }
+    }
+
+    /// Returns the settlement that had begun when this record was written.
+    pub(crate) fn started(&self) -> StartedSettlement {
+        let settler = self.settler.as_ref();
+        let facilitator = settler.map(|settler| settler.facilitator.clone());
+        StartedSettlement {
+            at: Timestamp(self.updated_ms),
+            facilitator,
+            transaction: settler.and_then(|settler| settler.transaction.clone()),
+        }
+    }
+
+    pub(crate) fn public(&self, id: &PaymentId) -> PaymentState {
+        PaymentState {
+            payment_id: id.clone(),
+            state: self.state,
+            receipt_id: self.receipt_id.clone(),
+            reason: self.reason.clone(),
+            transaction: self.transaction.clone(),
+            updated_at: Timestamp(self.updated_ms),
+            settlement: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Watches settlements until their blocks are final.
+//!
+//! Replacing a block replaces all blocks above it. So while the newest block with a settlement is the recorded one, all
+//! below are too, and one request per round is enough. Otherwise each settlement in a differing block is looked up by
+//! its transaction.
+
+use std::time::Duration;
+
+use tollhouse_base::id::ReceiptId;
+use tollhouse_store::{Batch, Durability, Range, Row, StoreError};
+use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
+
+use super::{
+    Payments,
+    resettle::{Found, MAX_LOOKUPS},
+};
+use crate::{
+    Network,
+    facilitator::chain_view::{ChainError, ChainView, TxPlacement},
+    reorganized::{
+        REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
+        watched_on,
+    },
+};
+
+/// How long a transaction must be missing before its settlement counts as undone. A node may lag, and transactions of a
+/// replaced block are usually in one of the next blocks.
+const MISSING_FOR: Duration = Duration::from_secs(15);
+
+/// Number of rows read at once, and looked up per round.
+const PAGE: usize = 256;
+
+/// Number of blocks compared per round.
+const MAX_BLOCKS: usize = 64;
+
+/// How long an undone settlement is looked up again, since its transaction may be in a block again.
+const LOOKED_UP_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+type Watched = Row<String, WatchedSettlement>;
+
+/// Why a round ended early.
+#[derive(Debug, thiserror::Error)]
+enum RoundEnd {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+impl Payments {
+    /// Returns the settlement of a receipt if a reorganization of the chain has undone it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn reorganized(&self, receipt: &ReceiptId) -> Result<Option<ReorganizedSettlement>, StoreError> {
+        REORGANIZED.get(&*self.store, receipt).await
+    }
+
+    /// Returns the settlement of a receipt if another transaction has made it after a reorganization of the chain.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn resettled(&self, receipt: &ReceiptId) -> Result<Option<ResettledSettlement>, StoreError> {
+        RESETTLED.get(&*self.store, receipt).await
+    }
+
+    /// Returns the state of a receipt's settlement if a reorganization of the chain has undone it, even if another
+    /// transaction has made it since.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub async fn reorganization(&self, receipt: &ReceiptId) -> Result<Option<Reorganization>, StoreError> {
+        Reorganization::of(&*self.store, receipt).await
+    }
+
+    /// Checks that the blocks of recent settlements still exist, on every network with a readable chain. Also looks up
+    /// settlements that reorganizations have undone, and unresolved ones. Sends no requests without such settlements.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store. A node's failure is logged, and the next round retries.
+    pub async fn watch_settlements(&self) -> Result<(), StoreError> {
+        for (network, chain) in self.facilitators.chains() {
+            match self.watch_network(network, &*chain).await {
+                Ok(()) => {}
+                Err(RoundEnd::Store(error)) => return Err(error),
+                Err(RoundEnd::Chain(error)) => {
+                    tracing::warn!(network = network.caip2, %error, "recent settlements could not be compared with the chain");
+                }
+            }
+        }
+        self.look_at_unresolved().await
+    }
+
+    async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+        self.find_missing(network, chain).await?;
+        let range = watched_on(network.caip2);
+        if WATCHED.first(&*self.store, &range).await?.is_none() {
+            return Ok(());
+        }
+        let safe = chain.safe().await?;
+        let (same, suspects) = self.compare(chain, &range).await?;
+        for row in suspects.into_iter().take(PAGE) {
+            let placed = chain.placed(&row.value.transaction).await?;
+            self.check_settlement(row, placed).await?;
+        }
+        // Final settlements are no longer watched. A block that was not compared may differ from the recorded one.
+        for rows in same.iter().filter(|row| row.value.block <= safe).collect::<Vec<_>>().chunks(PAGE) {
+            let mut batch = Batch::new();
+            for row in rows {
+                batch.remove(&WATCHED, *row);
+            }
+            self.write(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares the recorded blocks of settlements with the chain, from the lowest up to the maximum number of blocks.
+    /// Returns the settlements with the same block, and the others. A matching block does not prove those below,
+    /// because it may be newer than the reorganization that replaced them.
+    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), RoundEnd> {
+        let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
+        let mut range = all.clone();
+        while let Some(page) = WATCHED.next(&*self.store, &mut range, PAGE).await? {
+            for row in page {
+                let row = match row {
+                    Ok(row) => row,
+                    Err(error) => {
+                        tracing::error!(%error, "the row of a watched settlement does not read; it stays as it is");
+                        continue;
+                    }
+                };
+                let block = row.value.block;
+                if last.as_ref().is_none_or(|(seen, _)| *seen != block) {
+                    if blocks == MAX_BLOCKS {
+                        return Ok((same, suspects));
+                    }
+                    blocks += 1;
+                    last = Some((block, chain.block_hash(block).await?));
+                }
+                let hash = last.as_ref().and_then(|(_, hash)| hash.as_ref());
+                let is_same = hash.is_some() && (row.value.block_hash.is_none() || hash == row.value.block_hash.as_ref());
+                if is_same && row.value.missing_since.is_none() { same.push(row) } else { suspects.push(row) }
+            }
+        }
+        Ok((same, suspects))
+    }
+
+    /// Handles a settlement whose block is not the recorded one, given its transaction's current block.
+    async fn check_settlement(&self, row: Watched, placed: Option<TxPlacement>) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let mut batch = Batch::new();
+        batch.remove(&WATCHED, &row);
+        let mut watched = row.value.clone();
+        if let Some(placed) = placed.filter(|placed| placed.succeeded) {
+            (watched.block, watched.block_hash, watched.missing_since) = (placed.block, placed.block_hash, None);
+            if watched == row.value {
+                return Ok(());
+            }
+            // A batch can write a key only once.
+            if watched.key() == row.key {
+                batch = Batch::new();
+                batch.replace(&WATCHED, &row, &watched);
+            } else {
+                batch.put(&WATCHED, &watched.key(), &watched);
+            }
+            return self.write(batch).await.map(drop);
+        }
+        match watched.missing_since {
+            None => {
+                watched.missing_since = Some(now);
+                batch = Batch::new();
+                batch.replace(&WATCHED, &row, &watched);
+                self.write(batch).await.map(drop)
+            }
+            Some(since) if now.0.saturating_sub(since.0) < millis(MISSING_FOR) => Ok(()),
+            Some(_) => {
+                let reorganized = ReorganizedSettlement { settlement: watched, at: now, recovery: Recovery::default(), lost: None };
+                batch.put(&REORGANIZED, reorganized.receipt_id(), &reorganized);
+                let (rows, news) = self.finisher.reorganized(&reorganized);
+                batch.append(rows);
+                if self.write(batch).await? {
+                    SETTLEMENT_FAULTS.count(["reorganized"]);
+                    tracing::warn!(
+                        receipt.id = %reorganized.receipt_id(),
+                        transaction = reorganized.transaction(),
+                        network = reorganized.network(),
+                        "a reorganization of the chain took a settlement back: its transaction is in no block any more"
+                    );
+                    self.finisher.announce(news);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
+    async fn find_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+        let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
+        while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
+            range = rest;
+            for row in page {
+                if row.value.network() != network.caip2 || row.value.lost.is_some() {
+                    continue;
+                }
+                if request < PAGE && now.0.saturating_sub(row.value.at.0) <= millis(LOOKED_UP_FOR) {
+                    request += 1;
+                    let placed = chain.placed(row.value.transaction()).await?;
+                    if let Some(TxPlacement { block, block_hash, .. }) = placed.filter(|placed| placed.succeeded) {
+                        let found = Found { block, block_hash, is_final: false, other: None };
+                        if let Err(error) = self.write_settled(&row, &found).await {
+                            tracing::warn!(receipt.id = %row.key, %error, "could not record that a settlement is in a block again");
+                        }
+                        continue;
+                    }
+                }
+                if due.len() < MAX_LOOKUPS && self.is_due(&row.value) {
+                    due.push(row);
+                }
+            }
+        }
+        self.find_reorganized(network, due).await?;
+        Ok(())
+    }
+
+    /// Commits a batch. Returns false if another host has changed a row.
+    async fn write(&self, batch: Batch) -> Result<bool, StoreError> {
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,94 @@
+//! Limits that delay a run.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use tollhouse_tool::Slug;
+
+/// A limit that a run has reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{bound}")]
+pub struct RunLimitReached {
+    /// The limit.
+    pub bound: RunLimit,
+    /// Its value.
+    pub max: NonZeroU32,
+    /// The period to which it applies.
+    pub window: Duration,
+    /// Time until a run can begin.
+    pub wait: Duration,
+}
+
+/// A limit on runs that nobody pays for, or that a wrong credential is to pay for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunLimit {
+    /// Unpaid runs of one payer.
+    #[error("too many of your runs in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    Payer,
+    /// Unpaid runs from one address.
+    #[error("too many runs from your address in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    Address,
+    /// Unpaid runs of one tool.
+    #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
+    Tool(Slug),
+    /// Concurrent runs of a payer who has not paid yet and whose balance is unknown.
+    #[error("a payer who has not paid here yet can have few runs under way at once; wait until one ends")]
+    Unproven,
+    /// The payer's balance.
+    #[error("your balance does not cover this call beside those of yours that are under way; wait until they end")]
+    Balance,
+    /// Gas burned by settlements of one payer.
+    #[error("your settlements have burned too much gas in the last hour without paying")]
+    PayerGas,
+    /// Gas burned by settlements of payers who call from one address.
+    #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
+    AddressGas,
+    /// Gas that new payers may burn. The rest is kept for payers who have paid for the tool before.
+    #[error(
+        "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
+    )]
+    NewPayers,
+    /// Gas burned by settlements for one builder's tools.
+    #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
+    OwnerGas,
+    /// Gas of settlements that bring less than it costs.
+    #[error(
+        "payments this small cost more gas than they bring, and have used all the gas for them in the last hour; pay with developer credit"
+    )]
+    Underpaid,
+    /// Reverted settlements of one payer.
+    #[error("too many settlements of yours were reverted in the last hour")]
+    Reverts,
+    /// Wrong credentials from one address, among them tokens of credits.
+    #[error("too many wrong credentials came from your address in the last minute")]
+    Credentials,
+    /// Credentials from one address that are being checked.
+    #[error("too many credentials from your address are being checked at once")]
+    CredentialChecks,
+}
+
+impl RunLimit {
+    /// Returns the policy's name in `RateLimit` headers.
+    #[must_use]
+    pub fn policy(&self) -> &'static str {
+        match self {
+            Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
+            Self::Unproven | Self::Balance => "runs-under-way",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas => "burned-gas",
+            Self::Underpaid => "underpaid-gas",
+            Self::Reverts => "reverted-settlements",
+            Self::Credentials | Self::CredentialChecks => "credentials",
+        }
+    }
+
+    /// Returns its name in metrics.
+    pub(crate) fn metric(&self) -> &'static str {
+        match self {
+            Self::Payer => "payer",
+            Self::Address | Self::Credentials | Self::CredentialChecks => "address",
+            Self::Tool(_) => "tool",
+            Self::Unproven => "unproven",
+            Self::Balance => "balance",
+            Self::PayerGas | Self::AddressGas | Self::NewPayers | Self::OwnerGas | Self::Underpaid | Self::Reverts => "gas",
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! Takes the money: intent, settlement, outcome.
+
+use serde_json::Value;
+use tollhouse_store::{Batch, Durability, StoreError, Tx, UpdatePlan, update};
+use tollhouse_telemetry::{
+    Stage,
+    counters::{PAYMENTS as PAYMENTS_ENDED, SETTLEMENT_FAULTS},
+    enter,
+};
+
+use super::{
+    Admission, OpenRun, PAYMENTS, PaymentMeans, Payments, RunHolds,
+    answer::{self, PaidAnswer},
+    facilitator_calls::asked,
+    gas::{Burner, CountedGas, GasCaller, cover::is_underpaid},
+    resettle,
+    retry::PollBackoff,
+    settled_elsewhere,
+};
+use crate::{
+    BurnedGas, CommitEffects, NOT_SERVED, OfferedX402, PaymentId, PaymentPhase, PrepareError, SettleError, SettleOutcome, Settlement,
+    SettlementGas, StartedSettlement, StoredAnswer,
+    payments::record::{AnswerLocation, Owed, PaymentRecord, SettlementIntent, SettlementNotice, Settler},
+    reorganized, transactions,
+    x402::wire,
+};
+
+/// The outcome of taking money, with the limits that the run still holds and the gas that was counted as burned.
+pub(super) type Taken = (Result<StoredAnswer, SettleError>, Option<(Box<RunHolds>, Option<CountedGas>)>);
+
+/// The outcome of a payment, and the events to announce.
+pub(super) struct PaymentConclusion {
+    pub(super) outcome: Result<StoredAnswer, SettleError>,
+    pub(super) news: Option<CommitEffects>,
+}
+
+impl Payments {
+    /// Takes the money for `answer`, and stores receipt and answer in the commit that records it. `draft` is the draft
+    /// of the receipt.
+    ///
+    /// # Errors
+    ///
+    /// [`SettleError`]; then the answer must be withheld.
+    pub async fn settle(&self, admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
+        enter(Stage::Settle);
+        let id = admission.id.clone();
+        let (settled, held) = self.take(admission, Some(answer), draft).await;
+        if let Some((held, burned)) = held {
+            self.count(id, *held, burned, &settled);
+        }
+        settled
+    }
+
+    /// Takes the money, for `answer` or before there is one. Also returns the limits that the run holds and the burned
+    /// gas.
+    pub(super) async fn take(&self, mut admission: Admission, answer: Option<StoredAnswer>, draft: &[u8]) -> Taken {
+        let id = admission.id.clone();
+        let (settled, held, counted) = match &admission.means {
+            PaymentMeans::X402(payment) => {
+                let (network, is_underpaid) = (payment.asset.network, self.is_underpaid(payment));
+                let settled = self.settle_x402(&mut admission, answer, draft).await;
+                let facilitator = self.facilitators.of(network);
+                let (burned, used) = (facilitator.drain_burned(&id), facilitator.take_used(&id));
+                let (mut held, mut counted) = (admission.held.take(), None);
+                if let Some(held) = held.as_mut().filter(|_| burned.is_some() || used.is_some()) {
+                    let burner = Burner::from(&held.position.running);
+                    used.into_iter().for_each(|used| self.gas.settled(&burner, used, is_underpaid));
+                    counted = burned.map(|burned| self.gas.burned(&burner, burned));
+                    if settled.is_ok() {
+                        // Another transaction moved the money, so the reverted one was not the payer's fault.
+                        counted.take().into_iter().for_each(|counted| self.gas.forgive(counted));
+                    }
+                    held.gas = None;
+                }
+                (settled, held, counted)
+            }
+            PaymentMeans::Credit(_) => {
+                let held = admission.held.take();
+                (self.debit(admission, answer, draft).await, held, None)
+            }
+        };
+        (settled, held.map(|held| (held, counted)))
+    }
+
+    async fn settle_x402(
+        &self,
+        admission: &mut Admission,
+        answer: Option<StoredAnswer>,
+        draft: &[u8],
+    ) -> Result<StoredAnswer, SettleError> {
+        let (payment, id, started) = self.write_intent(admission, answer.as_ref(), draft).await?;
+        if self.replica.is_fenced() {
+            // Another replica may have taken it over meanwhile, and looks it up.
+            self.ask_later(&id);
+            return Err(SettleError::Unknown { payment: id });
+        }
+        enter(Stage::Settle);
+        let settling = self.facilitators.of(payment.asset.network).settle(&payment, &started);
+        let outcome = asked("settle", settling, SettleOutcome::name).await;
+        if settled_elsewhere::note_spent_before(&id, &payment, &outcome) {
+            self.alarms.spent_elsewhere();
+        }
+        enter(Stage::Commit);
+        self.conclude(&id, outcome, Some(answer.unwrap_or_else(none_yet))).await
+    }
+
+    /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
+    /// payer's balance until it is found to be paid.
+    pub(super) fn count(&self, id: PaymentId, held: RunHolds, burned: Option<CountedGas>, settled: &Result<StoredAnswer, SettleError>) {
+        if let Some(counted) = &burned {
+            self.gas.note_counted(&id, counted);
+        }
+        let RunHolds { position, balance_key: purse, gas, by_contract } = held;
+        match settled {
+            Ok(_) => position.paid(),
+            // A payer's contract can make the simulation of its settlement fail.
+            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => position.failed("refused"),
+            Err(SettleError::Unknown { .. }) => {
+                let running = position.running.clone();
+                position.failed("unknown");
+                let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
+                self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance_key: purse, gas });
+            }
+            Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
+        }
+    }
+
+    /// Counts a run whose open settlement has ended.
+    fn count_late_settlement(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
+        let open = self.open_runs().remove(id);
+        let Some(OpenRun { running, burned, .. }) = open else { return };
+        match ended {
+            // Somebody else's transaction moved the money, so the reverted one was not the payer's fault.
+            Ok(_) => {
+                running.iter().for_each(|running| self.throttle.settled_afterwards(running));
+                burned.into_iter().for_each(|counted| self.gas.forgive(counted));
+            }
+            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => {
+                running.iter().for_each(|running| self.throttle.forgive(running));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Counts the gas that a settlement found by a lookup has used.
+    pub(super) fn count_used(&self, payment: &OfferedX402, used: SettlementGas) {
+        let burner = self.open_burner(&payment.id()).unwrap_or_else(|| Burner::of_payer(payment.payer()));
+        self.gas.settled(&burner, used, self.is_underpaid(payment));
+    }
+
+    /// Counts gas burned by a settlement that is being looked up, unless another process has counted it.
+    pub(super) async fn count_burned(&self, payment: &OfferedX402, burned: BurnedGas) {
+        let (id, known) = (payment.id(), self.open_burner(&payment.id()));
+        let before = match &known {
+            Some(_) => None,
+            None => self.counted_before(payment, burned).await,
+        };
+        let counted = before.unwrap_or_else(|| {
+            let counted = self.gas.burned(&known.unwrap_or_else(|| Burner::of_payer(payment.payer())), burned);
+            self.gas.note_counted(&id, &counted);
+            counted
+        });
+        let mut open = self.open_runs();
+        let run = open.entry(id).or_insert_with(|| {
+            let burner = counted.burner.clone();
+            OpenRun { running: None, burner, burned: Vec::new(), balance_key: None, gas: None }
+        });
+        run.burned.push(counted);
+        // What was counted is no longer held.
+        drop(run.gas.take());
+    }
+
+    /// Returns the parties of an open settlement, if this process knows them.
+    fn open_burner(&self, id: &PaymentId) -> Option<Burner> {
+        self.open_runs().get(id).map(|run| run.burner.clone())
+    }
+
+    /// Returns whether a payment is below the least amount that covers the gas of its settlement.
+    pub(super) fn is_underpaid(&self, payment: &OfferedX402) -> bool {
+        is_underpaid(payment, self.config.least_settlement(payment.asset.network))
+    }
+
+    /// Releases the held balance of an open settlement whose nonce is spent: its money has moved, or never will.
+    pub(super) async fn free_purse(&self, id: &PaymentId) {
+        if let Some(run) = self.open_runs().get_mut(id) {
+            run.balance_key = None;
+        }
+        let freeing = update(&*self.store, Durability::Buffered, |mut tx| async move {
+            if let Some(row) = tx.row(&PAYMENTS, id).await?
+                && row.value.state == PaymentPhase::Settling
+                && let Some(held) = &row.value.held
+            {
+                held.release(&mut tx);
+                tx.replace(&PAYMENTS, &row, &row.value.clone().without_balance());
+            }
+            tx.answer::<_, StoreError>(())
+        });
+        if let Err(error) = freeing.await {
+            tracing::warn!(payment.id = %id, %error, "the balance of an open settlement is held still");
+        }
+    }
+
+    /// Returns whether an open settlement holds a part of its payer's balance.
+    pub(super) fn holds_purse(&self, id: &PaymentId, record: &PaymentRecord) -> bool {
+        record.held.is_some() || self.open_runs().get(id).is_some_and(|run| run.balance_key.is_some())
+    }
+
+    /// Writes the intent. From here on only [`Payments::conclude`] ends the payment.
+    pub(super) async fn write_intent(
+        &self,
+        admission: &mut Admission,
+        answer: Option<&StoredAnswer>,
+        draft: &[u8],
+    ) -> Result<(OfferedX402, PaymentId, StartedSettlement), SettleError> {
+        let PaymentMeans::X402(payment) = &admission.means else { unreachable!("only x402 payments have an intent") };
+        let payment = OfferedX402::clone(payment);
+        let id = admission.id.clone();
+        let facilitator = self.facilitators.of(payment.asset.network);
+        if let Some(gas) = admission.held.as_mut().and_then(|held| held.gas.as_mut())
+            && let Err(reason) = gas.begin_settlement().await
+        {
+            return Err(self.prepare_failed(admission, draft, reason).await);
+        }
+        let transaction = match facilitator.prepare(&payment).await {
+            Ok(transaction) => transaction,
+            Err(reason) => return Err(self.prepare_failed(admission, draft, reason).await),
+        };
+        if let Err(reason) = self.hold_as_contract(admission, &payment) {
+            transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
+            return Err(self.prepare_failed(admission, draft, reason).await);
+        }
+        let staged = match answer {
+            Some(answer) => Some(self.stage(answer).await),
+            None => None,
+        };
+        let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
+        let mut record = before.value.clone();
+        record.state = PaymentPhase::Settling;
+        record.updated_ms = self.clock.now().0;
+        record.intent = Some(SettlementIntent {
+            version: payment.version,
+            payload: payment.payload.to_string(),
+            requirements: payment.requirements.to_string(),
+            draft: draft.to_vec(),
+            answer: None,
+        });
+        record.settler = Some(Settler { facilitator: facilitator.identity(), transaction: transaction.clone() });
+        record.owed = answer.is_none().then(Owed::default);
+        let started = record.started();
+        // It is known as ours before anyone can see it in the store.
+        self.retries().insert(id.clone(), PollBackoff::default());
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, &before, &record);
+        staged.iter().for_each(|staged| staged.store_answer(&mut batch, &id));
+        enter(Stage::Commit);
+        if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
+            transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
+            // No settlement was requested. Either the intent or the release is written.
+            admission.reserved = false;
+            if self.release_reservation(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
+                self.retries().remove(&id);
+                self.withdraw_some(staged).await;
+                return Err(error.into());
+            }
+            // The intent may be stored, and will then be handled as such.
+            self.ask_later(&id);
+            return Err(SettleError::Unknown { payment: id });
+        }
+        admission.reserved = false;
+        Ok((payment, id, started))
+    }
+
+    /// Reserves gas for a payer whose address has got code since its payment was verified.
+    fn hold_as_contract(&self, admission: &mut Admission, payment: &OfferedX402) -> Result<(), PrepareError> {
+        let PaymentMeans::X402(verified) = &admission.means else { return Ok(()) };
+        let was_contract = verified.tried_gas().is_some_and(|tried| tried.by_contract);
+        let tried = payment.tried_gas().filter(|tried| tried.by_contract && !was_contract);
+        let (Some(tried), Some(held)) = (tried, &mut admission.held) else { return Ok(()) };
+        // It replaces the reservation of a payer with a key.
+        (held.gas, held.by_contract) = (None, true);
+        let caller = GasCaller::new(&held.position.running, self.gas_cover(payment));
+        match self.gas.hold(caller, tried) {
+            Ok(mut gas) => {
+                gas.settle_now();
+                held.gas = Some(gas);
+                Ok(())
+            }
+            Err(_) => Err(PrepareError::Refused {
+                reason: "invalid_exact_evm_transaction_simulation_failed".to_owned(),
+                message: "the payer's address has got code since the payment was verified, and contracts have burned too much gas"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Releases a payment whose settlement cannot begin.
+    async fn prepare_failed(&self, admission: &mut Admission, draft: &[u8], cause: PrepareError) -> SettleError {
+        let (reason, message) = match cause {
+            PrepareError::Refused { reason, message } => (reason, message),
+            PrepareError::Away(cause) => {
+                tracing::warn!(payment.id = %admission.id, cause, "a payment is released: its settlement could not be prepared");
+                (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
+            }
+        };
+        let outcome = SettleOutcome::Refused { reason: reason.clone(), message: message.clone() };
+        if settled_elsewhere::note(&admission.id, &outcome, None) {
+            self.alarms.spent_elsewhere();
+        }
+        admission.reserved = false;
+        self.release_reservation(&admission.id, &admission.record).await;
+        let (rows, news) = self.finisher.refuse(draft, &reason);
+        match rows.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => self.finisher.announce(news),
+            Err(error) => tracing::warn!(payment.id = %admission.id, %error, "a settlement that could not be prepared was not recorded"),
+        }
+        let notice = match &admission.means {
+            PaymentMeans::X402(payment) => {
+                let network = payment.requirements["network"].as_str().unwrap_or_default();
+                let body = wire::settle_refusal(&reason, &message, network, payment.signed.sender());
+                Some(SettlementNotice { version: payment.version, body: body.to_string() })
+            }
+            PaymentMeans::Credit(_) => None,
+        };
+        SettleError::Refused { reason, message, notice }
+    }
+
+    /// Records the outcome of a settlement. `answer` is the answer that it pays for, if available.
+    pub(super) async fn conclude(
+        &self,
+        id: &PaymentId,
+        outcome: SettleOutcome,
+        answer: Option<StoredAnswer>,
+    ) -> Result<StoredAnswer, SettleError> {
+        let unknown = || SettleError::Unknown { payment: id.clone() };
+        // A lookup has no answer at hand, and the settlement was already counted as open.
+        let answered = answer.is_some();
+        let ending = update(&*self.store, Durability::Durable, |tx| self.end_batch(tx, id, &outcome, answer.clone()));
+        let concluded = ending.await.and_then(|PaymentConclusion { outcome, news }| {
+            if news.is_some() {
+                PAYMENTS_ENDED.count([outcome_of(&outcome)]);
+            }
+            news.into_iter().for_each(|news| self.finisher.announce(news));
+            outcome
+        });
+        match &concluded {
+            Ok(_) | Err(SettleError::Refused { .. }) => {
+                self.retries().remove(id);
+                self.count_late_settlement(id, &concluded);
+            }
+            Err(error) => {
+                tracing::warn!(payment.id = %id, %error, "a settlement is open");
+                if answered {
+                    PAYMENTS_ENDED.count(["unknown"]);
+                }
+                self.ask_later(id);
+            }
+        }
+        // The intent is stored. If the store fails now, the outcome is looked up again.
+        concluded.map_err(|error| if matches!(error, SettleError::Store(_)) { unknown() } else { error })
+    }
+
+    /// Applies an outcome to a payment that is settling, or returns the outcome of one that has already ended.
+    pub(super) async fn end_batch<'a>(
+        &self,
+        mut tx: Tx<'a>,
+        id: &PaymentId,
+        outcome: &SettleOutcome,
+        answer: Option<StoredAnswer>,
+    ) -> Result<UpdatePlan<'a, PaymentConclusion>, SettleError> {
+        let unknown = || SettleError::Unknown { payment: id.clone() };
+        let Some(row) = tx.row(&PAYMENTS, id).await? else { return Err(unknown()) };
+        let mut record = row.value.clone();
+        let Some(mut intent) = record.intent.take() else {
+            let ended = match (record.state, &record.reason) {
+                (PaymentPhase::Refused, Some(reason)) => {
+                    Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
+                }
+                _ => match self.answer_of(id, record).await? {
+                    PaidAnswer::Answer(answer) => Ok(answer),
+                    PaidAnswer::Lost | PaidAnswer::NotKept => Err(unknown()),
+                },
+            };
+            return tx.answer(PaymentConclusion { outcome: ended, news: None });
+        };
+        if !self.is_ours(&row.value) && record.state != PaymentPhase::Unresolved && !matches!(outcome, SettleOutcome::Settled(_)) {
+            // The replica that took it over looks it up too, and may have moved the money. Only a success is certain.
+            return Err(unknown());
+        }
+        if settled_elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref())) {
+            self.alarms.spent_elsewhere();
+        }
+        (record.settler, record.replica) = (None, None);
+        record.updated_ms = self.clock.now().0;
+        let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
+        // From the intent, since the settings may have changed.
+        let network = text(&intent.requirements, "/network");
+        let (outcome, news) = match outcome {
+            SettleOutcome::Settled(settlement) => {
+                let (here, is_awaited) = (intent.answer.is_some(), answer.is_some());
+                let answer = match answer {
+                    Some(answer) => answer,
+                    None if record.owed.is_some() => none_yet(),
+                    None => answer::of_intent(tx.store(), id, &mut intent).await?,
+                };
+                let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
+                let receipt_id = &finished.answer.receipt_id;
+                if let Some(other) = transactions::claim(&mut tx, id, receipt_id, settlement, self.clock.now()).await? {
+                    let transaction = &settlement.transaction;
+                    tracing::warn!(payment.id = %id, transaction, receipt.id = other, "a transaction already pays for another receipt");
+                    SETTLEMENT_FAULTS.count(["second_receipt"]);
+                    return Err(unknown());
+                }
+                let slug = finished.news.events.iter().find_map(|event| event.endpoint_slug.as_ref());
+                let signed = settlement.evidence.as_ref().and_then(|_| resettle::signed(&intent, row.value.started().at));
+                tx.append(reorganized::watch(id, receipt_id, settlement, (&finished.news.owner, slug), signed));
+                let network = network.as_deref().unwrap_or(&settlement.network);
+                let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
+                finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
+                let mut record = self.settled(record, settlement, &finished.answer.receipt_id);
+                match record.owed.is_some() {
+                    true => self.owe(&mut record, finished.answer.settlement.clone(), is_awaited),
+                    false if here => record.answer = Some(AnswerLocation::Here(finished.answer.clone())),
+                    false => record.answer = Some(AnswerLocation::Apart(finished.answer.settlement.clone())),
+                }
+                self.end(&mut tx, &row, &record);
+                tx.append(finished.rows);
+                (Ok(finished.answer), finished.news)
+            }
+            SettleOutcome::Unsent(cause) => {
+                tracing::warn!(payment.id = %id, cause, "a payment is released: nobody could be asked to settle it");
+                (record.state, record.owed) = (PaymentPhase::Released, None);
+                let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
+                self.end(&mut tx, &row, &record);
+                self.forget_answer(&mut tx, id).await?;
+                tx.append(rows);
+                let message = "the facilitator is away".to_owned();
+                (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
+            }
+            SettleOutcome::Refused { reason, message } => {
+                let payer = text(&intent.payload, "/payload/authorization/from").unwrap_or_default();
+                let body = wire::settle_refusal(reason, message, network.as_deref().unwrap_or_default(), &payer);
+                let notice = Some(SettlementNotice { version: intent.version, body: body.to_string() });
+                (record.state, record.owed) = (PaymentPhase::Refused, None);
+                record.reason = Some(reason.clone());
+                let (rows, news) = self.finisher.refuse(&intent.draft, reason);
+                self.end(&mut tx, &row, &record);
+                self.forget_answer(&mut tx, id).await?;
+                tx.append(rows);
+                (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
+            }
+            SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) => {
+                tracing::warn!(payment.id = %id, cause, "the facilitator did not say how a settlement ended");
+                return Err(unknown());
+            }
+        };
+        tx.answer(PaymentConclusion { outcome, news: Some(news) })
+    }
+
+    /// Returns the record of a settled payment, without its answer.
+    pub(super) fn settled(&self, mut record: PaymentRecord, settlement: &Settlement, receipt_id: &str) -> PaymentRecord {
+        (record.state, record.replica) = (PaymentPhase::Settled, None);
+        record.updated_ms = self.clock.now().0;
+        record.receipt_id = Some(receipt_id.to_owned());
+        record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());
+        record
+    }
+
+    /// Marks a record as charged with the answer owed. If a call awaits it, its run begins here.
+    pub(super) fn owe(&self, record: &mut PaymentRecord, notice: Option<SettlementNotice>, is_awaited: bool) {
+        let until = self.clock.now().plus(self.config.owed.kept);
+        record.state = PaymentPhase::Owed;
+        record.replica = is_awaited.then(|| self.replica.id().clone());
+        record.owed = Some(Owed { runs: u32::from(is_awaited), until_ms: until.0, notice });
+    }
+}
+
+/// Returns the placeholder for the answer of a payment that is settled before the run.
+pub(super) fn none_yet() -> StoredAnswer {
+    StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
+}
+
+/// Returns the name of a payment's outcome in metrics.
+pub(super) fn outcome_of(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
+    match outcome {
+        Ok(_) => "settled",
+        Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",
+        Err(SettleError::Refused { .. }) => "refused",
+        Err(SettleError::Unknown { .. } | SettleError::Store(_)) => "unknown",
+    }
+}

@@ -1,0 +1,308 @@
+//! Limits on unpaid runs, per payer, per caller's address and per tool.
+//!
+//! A run takes a [`RunPermit`] before its handler starts, so that runs in flight count like failed ones. A place ends in
+//! one of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not
+//! paid for, which counts for a minute; or there was no run, which counts nothing.
+//!
+//! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
+//!
+//! A tool's limit applies to x402 payers who have not paid for that tool recently. So payers with fresh addresses
+//! cannot run a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for
+//! addresses without unpaid runs.
+
+mod account;
+mod customers;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod unreported;
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+    net::IpAddr,
+    num::NonZeroU32,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::time::Instant;
+use tollhouse_telemetry::counters::UNPAID_RUNS;
+use tollhouse_tool::{MicroUsd, Slug};
+
+pub(super) use self::account::{KnownFunds, Standing};
+use self::{
+    account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
+    unreported::UnreportedRuns,
+};
+use super::run_limits::{RunLimit, RunLimitReached};
+use crate::FailedRuns;
+
+/// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
+const UNREPORTED_AT_ONCE: u32 = 8;
+
+/// Maximum number of payers, of addresses and of tools that are remembered. Beyond it, those that failed least are
+/// forgotten.
+const MAX_KEYS: usize = 16_384;
+
+/// Maximum number of remembered histories of a payer with a tool.
+const MAX_CUSTOMERS: usize = 65_536;
+
+/// Customers that are not in the store yet, at most [`MAX_KEYS`].
+#[derive(Debug, Default)]
+struct Unwritten(HashSet<String>);
+
+/// A run: its payer, its tool and its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RunParties {
+    /// An address of a network, or the id of a credit.
+    pub(super) payer: String,
+    pub(super) tool: Slug,
+    /// The price of the run.
+    pub(super) price: MicroUsd,
+    /// The tool's owner, by its share name.
+    pub(super) builder: String,
+    /// The caller's IPv4 address, or the first address of its IPv6 /64.
+    pub(super) from: Option<IpAddr>,
+    pub(super) funds: KnownFunds,
+    pub(super) standing: Standing,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    payers: HashMap<String, RunAccount>,
+    addresses: HashMap<IpAddr, RunAccount>,
+    tools: HashMap<Slug, ToolAccount>,
+    customers: HashMap<(String, Slug), Customer>,
+    unreported: UnreportedRuns,
+    unwritten: Unwritten,
+}
+
+/// The limits on unpaid runs.
+#[derive(Debug)]
+pub(super) struct UnpaidRunLimiter {
+    limits: FailedRuns,
+    started: Instant,
+    accounts: Mutex<Accounts>,
+}
+
+/// A run's slot among those that may fail. If it is dropped, the run does not count.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct RunPermit {
+    throttle: Arc<UnpaidRunLimiter>,
+    pub(super) running: RunParties,
+    /// Whether the payer has paid for this tool more often than it has such runs in flight.
+    is_customer: bool,
+    is_over: bool,
+}
+
+impl UnpaidRunLimiter {
+    pub(super) fn new(limits: FailedRuns) -> Arc<Self> {
+        Arc::new(Self { limits, started: Instant::now(), accounts: Mutex::default() })
+    }
+
+    /// Returns whether a run may begin now. Takes no slot, because the payer is not verified yet.
+    pub(super) fn check(&self, running: &RunParties) -> Result<(), RunLimitReached> {
+        self.accounts().admit(&self.limits, running, self.now()).map(drop)
+    }
+
+    /// Takes a slot for a run whose payer is verified. The run's standing becomes [`Standing::New`] if the payer's paid runs
+    /// cover no more runs in flight than there are by now.
+    pub(super) fn begin(self: &Arc<Self>, mut running: RunParties) -> Result<RunPermit, RunLimitReached> {
+        let (mut accounts, now) = (self.accounts(), self.now());
+        let is_customer = accounts.admit(&self.limits, &running, now)?;
+        if !is_customer {
+            running.standing = Standing::New;
+        }
+        accounts.begin(&self.limits, &running, is_customer, now);
+        drop(accounts);
+        Ok(RunPermit { throttle: Arc::clone(self), running, is_customer, is_over: false })
+    }
+
+    /// Corrects the count of a run that was found to be paid after it ended.
+    pub(super) fn settled_afterwards(&self, running: &RunParties) {
+        let (mut accounts, now) = (self.accounts(), self.now());
+        if let Some(account) = accounts.payers.get_mut(&running.payer) {
+            account.paid_late(now);
+        }
+        accounts.paid(running, now);
+    }
+
+    /// Removes one failure of a run that was not its payer's fault.
+    pub(super) fn forgive(&self, running: &RunParties) {
+        let (mut accounts, now) = (self.accounts(), self.now());
+        let RunParties { payer, tool, from, .. } = running;
+        let Accounts { payers, addresses, tools, .. } = &mut *accounts;
+        let accounts = [payers.get_mut(payer), from.and_then(|from| addresses.get_mut(&from))];
+        accounts.into_iter().flatten().for_each(|account| account.excuse(now));
+        if let Some(tool) = tools.get_mut(tool) {
+            tool.failed.forgive(now.at);
+        }
+    }
+
+    /// Returns the number of unpaid runs of all payers in the last minute, including forgiven ones, for which nobody
+    /// paid either.
+    pub(super) fn unpaid(&self) -> u64 {
+        let now = self.now();
+        self.accounts().payers.values().map(|account| account.unpaid(now)).sum()
+    }
+
+    /// Forgets inactive parties, to bound memory.
+    pub(super) fn prune_idle(&self) {
+        let now = self.now();
+        let Accounts { payers, addresses, tools, customers, .. } = &mut *self.accounts();
+        payers.retain(|_, account| !account.is_quiet(now));
+        addresses.retain(|_, account| !account.is_quiet(now));
+        tools.retain(|_, tool| tool.in_flight > 0 || tool.failed.total(now.at) > 0);
+        customers.retain(|_, customer| !customer.is_quiet(now));
+    }
+
+    fn now(&self) -> ThrottleTime {
+        ThrottleTime::new(self.started.elapsed())
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Accounts {
+    /// Returns whether a run may begin. The result is true if its payer has paid for the tool.
+    fn admit(&self, limits: &FailedRuns, running: &RunParties, now: ThrottleTime) -> Result<bool, RunLimitReached> {
+        let RunParties { payer, tool, from, funds, .. } = running;
+        let slowed = |bound, max, wait| RunLimitReached { bound, max, window: WINDOW, wait };
+        let account = self.payers.get(payer).copied().unwrap_or_else(|| RunAccount::new(limits.of_payer, *funds, now));
+        if let Some(max) = limits.of_payer {
+            account.admit(max, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
+            if *funds == KnownFunds::Untold && !account.has_paid && account.in_flight >= UNREPORTED_AT_ONCE {
+                let max = NonZeroU32::new(UNREPORTED_AT_ONCE).unwrap_or(max);
+                return Err(slowed(RunLimit::Unproven, max, SOON));
+            }
+        }
+        let address = from.and_then(|from| self.addresses.get(&from));
+        if let (Some(max), Some(address)) = (limits.of_address, address) {
+            address.admit(max, now).map_err(|wait| slowed(RunLimit::Address, max, wait))?;
+        }
+        let customer = self.customers.get(&(payer.clone(), tool.clone())).is_some_and(Customer::is_trusted);
+        if customer || *funds == KnownFunds::Credit {
+            return Ok(customer);
+        }
+        if let (Some(max), Some(of_tool)) = (limits.of_tool, self.tools.get(tool)) {
+            // An address that has failed or may be about to leaves half of the slots to others.
+            let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
+            let positions = if is_clean { max.get() } else { max.get().div_ceil(2) };
+            of_tool.admit(positions, now).map_err(|wait| slowed(RunLimit::Tool(tool.clone()), max, wait))?;
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self, limits: &FailedRuns, running: &RunParties, is_customer: bool, now: ThrottleTime) {
+        let RunParties { payer, tool, from, funds, .. } = running;
+        evict(&mut self.payers, payer, MAX_KEYS, |account| account.weight(now));
+        let account = self.payers.entry(payer.clone()).or_insert_with(|| RunAccount::new(limits.of_payer, *funds, now));
+        account.begin(now);
+        if let Some(from) = from.filter(|_| limits.of_address.is_some()) {
+            evict(&mut self.addresses, &from, MAX_KEYS, |account| account.weight(now));
+            // A payer's means of payment does not matter for its address.
+            self.addresses.entry(from).or_insert_with(|| RunAccount::new(limits.of_address, KnownFunds::Balance, now)).begin(now);
+        }
+        if is_customer {
+            if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
+                customer.in_flight += 1;
+            }
+        } else if running.counts_for_tool() {
+            evict(&mut self.tools, tool, MAX_KEYS, |tool| (tool.in_flight, tool.failed.total(now.at)));
+            self.tools.entry(tool.clone()).or_default().in_flight += 1;
+        }
+    }
+
+    /// Ends a run in flight.
+    fn end(&mut self, running: &RunParties, is_customer: bool) {
+        let RunParties { payer, tool, from, .. } = running;
+        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
+        accounts.into_iter().flatten().for_each(|account| account.in_flight = account.in_flight.saturating_sub(1));
+        if is_customer {
+            if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
+                customer.in_flight = customer.in_flight.saturating_sub(1);
+            }
+        } else if let Some(tool) = self.tools.get_mut(tool).filter(|_| running.counts_for_tool()) {
+            tool.in_flight = tool.in_flight.saturating_sub(1);
+        }
+    }
+
+    fn failed(&mut self, running: &RunParties, is_customer: bool, now: ThrottleTime) {
+        let RunParties { payer, tool, from, .. } = running;
+        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
+        accounts.into_iter().flatten().for_each(|account| account.fail(running.price.0, now));
+        self.unreported.payer_failed(payer);
+        if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
+            customer.paid = customer.paid.saturating_sub(1);
+        }
+        if !is_customer && running.counts_for_tool() {
+            self.tools.entry(tool.clone()).or_default().failed.add(1, now.at);
+            self.unreported.tool_failed(tool);
+        }
+    }
+
+    fn paid(&mut self, running: &RunParties, now: ThrottleTime) {
+        let RunParties { payer, tool, from, .. } = running;
+        let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
+        accounts.into_iter().flatten().for_each(|account| account.pay(running.price.0, now));
+        if running.counts_for_tool() {
+            let key = (payer.clone(), tool.clone());
+            evict(&mut self.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
+            let customer = self.customers.entry(key).or_insert_with(|| Customer::new(now));
+            if customer.pay(now) {
+                self.unwritten.add(payer, tool);
+            }
+        }
+    }
+}
+
+impl RunParties {
+    /// Returns whether it counts for the tool. Credit is bounded by its minted amount, so it counts neither for nor
+    /// against other payers of a tool.
+    fn counts_for_tool(&self) -> bool {
+        self.funds != KnownFunds::Credit
+    }
+}
+
+impl RunPermit {
+    /// Records that the run was paid for.
+    pub(super) fn paid(mut self) {
+        self.finish();
+        self.throttle.accounts().paid(&self.running, self.throttle.now());
+    }
+
+    /// Records that the run was not paid for.
+    pub(super) fn failed(mut self, reason: &'static str) {
+        UNPAID_RUNS.count([reason]);
+        self.finish();
+        self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+    }
+
+    fn finish(&mut self) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.throttle.accounts().end(&self.running, self.is_customer);
+        }
+    }
+}
+
+impl Drop for RunPermit {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Makes room for a key if there are `most`: removes an eighth of the keys, those of least weight first.
+fn evict<K: Hash + Eq + Clone, V, W: Ord>(keys: &mut HashMap<K, V>, key: &K, max: usize, weight: impl Fn(&V) -> W) {
+    if keys.len() < max || keys.contains_key(key) {
+        return;
+    }
+    let mut weights: Vec<_> = keys.iter().map(|(key, value)| (weight(value), key.clone())).collect();
+    let removed = (max / 8).max(1).min(weights.len());
+    weights.select_nth_unstable_by(removed - 1, |(a, _), (b, _)| a.cmp(b));
+    for (_, key) in weights.into_iter().take(removed) {
+        keys.remove(&key);
+    }
+}

@@ -1,0 +1,263 @@
+//! Records of payers, addresses and tools.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::payments::sliding_window::{SlidingWindow, WindowMoment};
+
+/// The time for which an unpaid run counts.
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
+
+/// Number of paid runs that allow their payer and its address one more run in flight.
+const PAID_FOR_ONE_MORE: u32 = 10;
+
+/// Maximum number of additional runs in flight, as a multiple of the limit. A developer credit has them from the start:
+/// its balance cannot be moved away during its calls, so its runs are unpaid only if a tool fails.
+const MAX_MORE: u32 = 10;
+
+/// When a retry is worthwhile if only runs in flight exceed the limit.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+/// How long an account is remembered after its last run.
+const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
+
+/// Time after its first payment from which a customer is regular.
+const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// Interval at which a customer is recorded in the store again.
+const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Maximum number of paid runs that count for a customer.
+const MAX_PAID: u32 = 1_000;
+
+/// Knowledge of a payer's funds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::payments) enum KnownFunds {
+    /// A developer credit, on which the price is reserved.
+    Credit,
+    /// A balance on a network, on which this host holds the price.
+    Balance,
+    /// The balance is unknown.
+    Untold,
+}
+
+/// A payer's standing with a tool. It decides which limits apply to the payer's runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::payments) enum Standing {
+    /// It has not paid for the tool, or its paid runs do not cover one more run in flight.
+    New,
+    /// It has paid for the tool.
+    Customer,
+    /// It paid for the tool more than [`REGULAR_AFTER`] ago.
+    Regular,
+}
+
+impl Standing {
+    pub(in crate::payments) fn is_customer(self) -> bool {
+        self != Self::New
+    }
+
+    pub(in crate::payments) fn is_regular(self) -> bool {
+        self == Self::Regular
+    }
+}
+
+/// The current time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ThrottleTime {
+    pub(super) at: WindowMoment,
+    /// Time since the start of the process.
+    pub(super) elapsed: Duration,
+}
+
+impl ThrottleTime {
+    /// Constructs it from the time since the start of the process.
+    pub(super) fn new(elapsed: Duration) -> Self {
+        Self { at: WindowMoment::new(elapsed, WINDOW), elapsed }
+    }
+}
+
+/// The runs of a payer or from an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunAccount {
+    /// Unpaid runs that count against the limit: those that were not forgiven.
+    failed: SlidingWindow,
+    /// The prices of these runs, in micro-USD.
+    prices: SlidingWindow,
+    /// All unpaid runs, including forgiven ones.
+    unpaid: SlidingWindow,
+    /// The amount paid since a run was last forgiven, in micro-USD.
+    paid_since: u64,
+    pub(super) in_flight: u32,
+    /// Runs beyond the limit that were earned by paying.
+    more: u32,
+    /// Maximum of `more`.
+    max_more: u32,
+    /// Paid runs since the last one that raised `more`.
+    paid: u32,
+    pub(super) has_paid: bool,
+    last: Duration,
+}
+
+impl RunAccount {
+    pub(super) fn new(limit: Option<NonZeroU32>, funds: KnownFunds, now: ThrottleTime) -> Self {
+        let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
+        let more = if funds == KnownFunds::Credit { max_more } else { 0 };
+        let (failed, prices, unpaid) = (SlidingWindow::default(), SlidingWindow::default(), SlidingWindow::default());
+        let (paid_since, in_flight, paid, has_paid) = (0, 0, 0, false);
+        Self { failed, prices, unpaid, paid_since, in_flight, more, max_more, paid, has_paid, last: now.elapsed }
+    }
+
+    /// Admits one more run, or returns the time until one may begin.
+    pub(super) fn admit(&self, limit: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
+        let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
+        if failed >= limit {
+            return Err(self.failed.wait(now.at).unwrap_or(SOON));
+        }
+        match failed + u64::from(self.in_flight) < limit + u64::from(self.more) {
+            true => Ok(()),
+            false => Err(SOON),
+        }
+    }
+
+    /// Returns whether it has no unpaid run and none in flight that may become one.
+    pub(super) fn is_clean(&self, now: ThrottleTime) -> bool {
+        self.in_flight == 0 && self.failed.total(now.at) == 0
+    }
+
+    pub(super) fn begin(&mut self, now: ThrottleTime) {
+        (self.in_flight, self.last) = (self.in_flight + 1, now.elapsed);
+    }
+
+    /// Counts an unpaid run with this price, in micro-USD.
+    pub(super) fn fail(&mut self, price: u64, now: ThrottleTime) {
+        if self.failed.total(now.at) == 0 {
+            self.paid_since = 0;
+        }
+        self.more = self.more.saturating_sub(1);
+        self.failed.add(1, now.at);
+        // A price of zero would let any payment forgive the run.
+        self.prices.add(price.max(1), now.at);
+        self.unpaid.add(1, now.at);
+    }
+
+    /// Counts unpaid runs at another host, whose prices are unknown.
+    pub(super) fn fail_elsewhere(&mut self, runs: u64, now: ThrottleTime) {
+        self.failed.add(runs, now.at);
+        self.unpaid.add(runs, now.at);
+    }
+
+    /// Counts a paid run. It forgives the oldest unpaid run if the payments since the last forgiven run reach its
+    /// price. So a cheap run, maybe of the payer's own tool, does not make up for an expensive one.
+    pub(super) fn pay(&mut self, price: u64, now: ThrottleTime) {
+        (self.has_paid, self.last) = (true, now.elapsed);
+        let paid = self.paid_since.saturating_add(price);
+        let forgiven = self.failed.forgive_for(&mut self.prices, paid, now.at);
+        self.paid_since = if forgiven == Some(false) { paid } else { 0 };
+        if forgiven.is_some() {
+            return;
+        }
+        self.paid += 1;
+        if self.paid >= PAID_FOR_ONE_MORE {
+            (self.paid, self.more) = (0, (self.more + 1).min(self.max_more));
+        }
+    }
+
+    /// Removes a failure that was not the payer's fault.
+    pub(super) fn excuse(&mut self, now: ThrottleTime) {
+        self.failed.forgive_for(&mut self.prices, u64::MAX, now.at);
+        self.unpaid.take_back(1, now.at);
+    }
+
+    /// Removes an unpaid run that was found to be paid. [`Self::pay`] counts the payment.
+    pub(super) fn paid_late(&mut self, now: ThrottleTime) {
+        self.unpaid.take_back(1, now.at);
+    }
+
+    /// Returns the number of unpaid runs in the last minute, including forgiven ones.
+    pub(super) fn unpaid(&self, now: ThrottleTime) -> u64 {
+        self.unpaid.total(now.at)
+    }
+
+    /// Returns whether it can be forgotten.
+    pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
+        self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_TTL
+    }
+
+    /// Returns its weight. Accounts with the least weight are forgotten first.
+    pub(super) fn weight(&self, now: ThrottleTime) -> (u32, u64, Duration) {
+        (self.in_flight, self.failed.total(now.at), self.last)
+    }
+}
+
+/// The runs of a tool by x402 payers who have not paid for it before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ToolAccount {
+    pub(super) failed: SlidingWindow,
+    pub(super) in_flight: u32,
+}
+
+impl ToolAccount {
+    pub(super) fn admit(&self, positions: u32, now: ThrottleTime) -> Result<(), Duration> {
+        let failed = self.failed.total(now.at);
+        match failed + u64::from(self.in_flight) < u64::from(positions) {
+            true => Ok(()),
+            false => Err(self.failed.wait(now.at).filter(|_| failed >= u64::from(positions)).unwrap_or(SOON)),
+        }
+    }
+}
+
+/// A payer's history with a tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Customer {
+    /// Number of paid runs minus unpaid ones.
+    pub(super) paid: u32,
+    /// Number of runs in flight that these cover.
+    pub(super) in_flight: u32,
+    pub(super) last: Duration,
+    /// When it paid first. `None` if it paid before this host knew it.
+    first: Option<Duration>,
+    /// When it was last recorded in the store.
+    noted: Option<Duration>,
+}
+
+impl Customer {
+    /// Returns the history of a payer who pays for the first time.
+    pub(super) fn new(now: ThrottleTime) -> Self {
+        Self { first: Some(now.elapsed), ..Self::default() }
+    }
+
+    /// Returns the history of a customer of whom the store knows only that it has paid. It counts as a regular one, since
+    /// this host remembers those who paid here in the last hour.
+    pub(super) fn known(now: ThrottleTime) -> Self {
+        Self { paid: 1, last: now.elapsed, ..Self::default() }
+    }
+
+    /// Returns whether it has paid more often than it has runs in flight.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.paid > self.in_flight
+    }
+
+    /// Returns its standing if it begins one more run.
+    pub(super) fn standing(&self, now: ThrottleTime) -> Standing {
+        let is_regular = self.first.is_none_or(|first| now.elapsed.saturating_sub(first) >= REGULAR_AFTER);
+        match (self.is_trusted(), is_regular) {
+            (false, _) => Standing::New,
+            (true, false) => Standing::Customer,
+            (true, true) => Standing::Regular,
+        }
+    }
+
+    /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.
+    pub(super) fn pay(&mut self, now: ThrottleTime) -> bool {
+        (self.paid, self.last) = ((self.paid + 1).min(MAX_PAID), now.elapsed);
+        let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);
+        if is_due {
+            self.noted = Some(now.elapsed);
+        }
+        is_due
+    }
+
+    pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
+        self.in_flight == 0 && now.elapsed.saturating_sub(self.last) > HISTORY_TTL
+    }
+}

@@ -1,0 +1,77 @@
+//! Records in the store who has paid for which tool, for other hosts and restarts.
+
+use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
+use tollhouse_tool::Slug;
+
+use super::{MAX_CUSTOMERS, MAX_KEYS, RunParties, Standing, UnpaidRunLimiter, Unwritten, account::Customer, evict};
+use crate::payments::{Payments, gas::Burner};
+
+const CUSTOMERS: Table<(u64, String), ()> = schema::CUSTOMERS.holding();
+
+/// Length of an interval with its own rows, in milliseconds: a week.
+const STRETCH_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+impl Unwritten {
+    pub(super) fn add(&mut self, payer: &str, tool: &Slug) {
+        if self.0.len() < MAX_KEYS {
+            self.0.insert(key(payer, tool));
+        }
+    }
+}
+
+fn key(payer: &str, tool: &Slug) -> String {
+    format!("{payer}/{tool}")
+}
+
+impl UnpaidRunLimiter {
+    pub(super) fn standing(&self, running: &RunParties) -> Option<Standing> {
+        let (accounts, now) = (self.accounts(), self.now());
+        accounts.customers.get(&(running.payer.clone(), running.tool.clone())).map(|customer| customer.standing(now))
+    }
+
+    /// Remembers a customer that only the store knew. As for any other customer, the paid run covers its runs.
+    fn remember_customer(&self, running: &RunParties) -> Standing {
+        let (mut accounts, now) = (self.accounts(), self.now());
+        let key = (running.payer.clone(), running.tool.clone());
+        evict(&mut accounts.customers, &key, MAX_CUSTOMERS, |customer| (customer.in_flight, customer.last));
+        accounts.customers.entry(key).or_insert_with(|| Customer::known(now)).standing(now)
+    }
+}
+
+impl Payments {
+    /// Returns the standing of the payer of a run. Payments at other hosts or before a restart are looked up only if they
+    /// matter now.
+    pub(in crate::payments) async fn standing(&self, running: &RunParties) -> Result<Standing, StoreError> {
+        if let Some(known) = self.throttle.standing(running) {
+            return Ok(known);
+        }
+        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
+            return Ok(Standing::New);
+        }
+        let (stretch, key) = (self.clock.now().0 / STRETCH_MS, key(&running.payer, &running.tool));
+        for stretch in [stretch, stretch.saturating_sub(1)] {
+            if CUSTOMERS.get(&*self.store, &(stretch, key.clone())).await?.is_some() {
+                return Ok(self.throttle.remember_customer(running));
+            }
+        }
+        Ok(Standing::New)
+    }
+
+    /// Records in the store who has paid, if settlements cost this host gas.
+    pub(in crate::payments) async fn note_customers(&self) {
+        let unwritten = std::mem::take(&mut self.throttle.accounts().unwritten).0;
+        if unwritten.is_empty() || !self.gas.is_used() {
+            return;
+        }
+        let (stretch, mut batch) = (self.clock.now().0 / STRETCH_MS, Batch::new());
+        unwritten.into_iter().for_each(|key| _ = batch.put(&CUSTOMERS, &(stretch, key), &()));
+        let written = async {
+            batch.commit(&*self.store, Durability::Buffered).await?;
+            CUSTOMERS.clear(&*self.store, &CUSTOMERS.all().before(&stretch.saturating_sub(1)), u64::MAX).await
+        };
+        if let Err(error) = written.await {
+            // They are recorded again in a day. Until then this host remembers them.
+            tracing::warn!(%error, "the store was not told who has paid for which tool");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Periodic upkeep of the store's contents, as long as its owner exists.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::StoreError;
+
+/// Starts a task that runs `turn` at once and then every `period`. Each turn gets its number, from 0 on. If the store
+/// is unavailable, the failed turn is logged as `what` and left to the next one. The task ends when nobody else holds
+/// `of`. Call it inside a tokio runtime.
+pub fn maintain<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
+where
+    T: Send + Sync + 'static,
+    Turn: Future<Output = Result<(), StoreError>> + Send,
+{
+    let of = Arc::downgrade(of);
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(period);
+        for number in 0_u64.. {
+            tick.tick().await;
+            let Some(of) = of.upgrade() else { return };
+            if let Err(error) = turn(of, number).await {
+                tracing::warn!(%error, "the store was not there for {what}");
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_come_once_a_period_until_their_subject_is_dropped() {
+        let (done, period) = (Arc::new(Mutex::new(vec![])), Duration::from_secs(5));
+        let held = Arc::new(());
+        let reported = Arc::clone(&done);
+        maintain(&held, period, "a test", move |_, number| {
+            reported.lock().unwrap().push(number);
+            async { Err(StoreError::Conflict) }
+        });
+        tokio::time::sleep(period * 2 + period / 2).await;
+        assert_eq!(*done.lock().unwrap(), [0, 1, 2]);
+        drop(held);
+        tokio::time::sleep(period * 2).await;
+        assert_eq!((done.lock().unwrap().len(), Arc::strong_count(&done)), (3, 1), "the task has ended");
+    }
+}

@@ -1,0 +1,90 @@
+//! The health of the store: whether it accepts commits, and other problems.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::{StoreError, journal::JournalError};
+
+/// Why commits are refused, if they are, and other problems of the store.
+#[derive(Debug, Default)]
+pub(super) struct StoreHealth {
+    /// Why commits are refused until the host is restarted.
+    ended: OnceLock<String>,
+    /// Why commits are refused until there is free space.
+    full: Mutex<Option<String>>,
+    /// Why an oversized tree could not be renewed, until a renewal succeeds.
+    grows: Mutex<Option<String>>,
+    /// Damage to a checkpoint or to frames, which the store does not need while its tree is intact.
+    damage: Mutex<Option<String>>,
+}
+
+impl StoreHealth {
+    /// Fails if commits are refused until a restart.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.ended.get().map_or(Ok(()), |reason| Err(StoreError::Away(reason.clone())))
+    }
+
+    /// Refuses all commits until a restart.
+    pub(super) fn end(&self, cause: &str) {
+        tracing::error!(cause, "the store refuses commits until the host is started again");
+        // The first cause is kept.
+        _ = self.ended.set(format!("{cause}; start the host again"));
+    }
+
+    /// Returns why the store is full, if it is.
+    pub(super) fn full(&self) -> Option<String> {
+        locked(&self.full).clone()
+    }
+
+    /// Refuses commits until there is free space.
+    pub(super) fn fill(&self, cause: &str) {
+        if locked(&self.full).replace(format!("there is no room for it: {cause}; it takes commits again once there is")).is_none() {
+            tracing::error!(cause, "the store has no room and refuses commits until it has");
+        }
+    }
+
+    /// Accepts commits again.
+    pub(super) fn clear(&self) {
+        if locked(&self.full).take().is_some() {
+            tracing::info!("the store has room again and takes commits");
+        }
+    }
+
+    /// Returns the damage to files that are not needed now, if any.
+    pub(super) fn damage(&self) -> Option<String> {
+        locked(&self.damage).clone()
+    }
+
+    /// Records and logs damage to a checkpoint or to frames after it.
+    pub(super) fn damaged(&self, error: &JournalError) {
+        let text = error.to_string();
+        if locked(&self.damage).replace(text.clone()).is_none_or(|before| before != text) {
+            tracing::warn!(
+                damage = text,
+                remedy = "the host makes another checkpoint from its tree, which is right; look at the disk, and run `tollhouse store check` \
+                          once the host is stopped",
+                "the store's checkpoint, or its journal, is damaged: there is one copy of its rows less"
+            );
+        }
+    }
+
+    /// Logs that a new checkpoint has replaced the damaged files.
+    pub(super) fn mark_repaired(&self, frame: u64) {
+        if locked(&self.damage).take().is_some() {
+            tracing::info!(frame, "the store made a checkpoint in place of the damaged one");
+        }
+    }
+
+    /// Returns why the tree could not be renewed, if so.
+    pub(super) fn grown(&self) -> Option<String> {
+        locked(&self.grows).clone()
+    }
+
+    /// Records why the tree could not be renewed, or that it could. Returns the previous cause.
+    pub(super) fn grows(&self, cause: Option<String>) -> Option<String> {
+        std::mem::replace(&mut *locked(&self.grows), cause)
+    }
+}
+
+fn locked(cause: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+    cause.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,333 @@
+//! Parses JSON that other programs read too, and explains why a text is valid JSON only for some of them.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::Value;
+
+/// The start of the keys with which the parser marks values for itself. It reads
+/// `{"$serde_json::private::RawValue":"[1]"}` as `[1]`, unlike a handler that parses the same text.
+const RESERVED: &str = "$serde_json::private";
+
+/// Number of levels of arrays and objects that the parser reads.
+const MAX_LEVELS: usize = 127;
+
+/// The construct that other JSON readers reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PortabilityIssue {
+    /// A lone surrogate such as `"\ud83d"`, which only JavaScript strings can contain.
+    #[error("a text in it has half of a surrogate pair, so it is no Unicode; `toWellFormed()` of a text mends it")]
+    Surrogate,
+    /// A number such as `1e999`, which readers change in different ways.
+    #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
+    Number,
+    /// Arrays and objects are nested too deep.
+    #[error("it is nested deeper than {} levels", MAX_LEVELS)]
+    Nesting,
+    /// A byte that is not valid UTF-8 in its place.
+    #[error("it is not UTF-8 (at line {line} column {column})")]
+    NotUtf8 {
+        /// Line of the byte, from 1.
+        line: usize,
+        /// Its position in the line in bytes, from 1.
+        column: usize,
+    },
+    /// An object with a key that the parser reserves for itself.
+    #[error("an object in it has a reserved key, which begins with `{}`", RESERVED)]
+    ReservedKey,
+    /// It claims to be JSON but is not.
+    #[error("it says that it is JSON, and is not")]
+    NotJson,
+}
+
+impl PortabilityIssue {
+    /// Parses JSON that a handler returned.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not read. A reserved key is an error even where the parser accepts it.
+    pub fn parse(json: &[u8]) -> Result<Value, Self> {
+        read(json).map_err(|error| error.map_or(Self::ReservedKey, |error| Self::reason(json, &error)))
+    }
+
+    /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
+    #[must_use]
+    pub fn reason(json: &[u8], error: &serde_json::Error) -> Self {
+        // Skipping a value checks its syntax without interpreting it.
+        if serde_json::from_slice::<IgnoredAny>(json).is_err() {
+            return Self::NotJson;
+        }
+        // Every type of JSON fits a `Value`, so only the reserved key has a wrong one.
+        if error.is_data() {
+            return Self::ReservedKey;
+        }
+        // The parser does not publish the kind of an error in another way.
+        let kind = error.to_string();
+        if kind.starts_with("recursion limit exceeded") {
+            Self::Nesting
+        } else if kind.starts_with("number out of range") {
+            Self::Number
+        } else if let Err(error) = str::from_utf8(json) {
+            let (line, column) = place(json, error.valid_up_to());
+            Self::NotUtf8 { line, column }
+        } else if has_half_a_pair(json) {
+            Self::Surrogate
+        } else {
+            // The parser takes the value of the reserved key for the whole object, so other keys make it fail.
+            Self::ReservedKey
+        }
+    }
+}
+
+/// Returns the line and the column of a byte.
+fn place(text: &[u8], at: usize) -> (usize, usize) {
+    let before = &text[..at];
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    (1 + before.iter().filter(|byte| **byte == b'\n').count(), 1 + at - line_start)
+}
+
+/// Parses JSON from a client.
+///
+/// # Errors
+///
+/// An explanation for the client. A reserved key is an error even where the parser accepts it.
+pub fn parse_json(text: &[u8]) -> Result<Value, String> {
+    read(text).map_err(|error| error.map_or_else(|| PortabilityIssue::ReservedKey.to_string(), |error| not_json(text, &error)))
+}
+
+/// Parses JSON. The error is `None` for a reserved key that the parser accepts.
+fn read(json: &[u8]) -> Result<Value, Option<serde_json::Error>> {
+    let value = serde_json::from_slice(json)?;
+    if has_reserved_key(json) { Err(None) } else { Ok(value) }
+}
+
+/// Returns whether an object in a JSON text has a reserved key, at any depth. Texts in which the key can be neither as it
+/// is nor escaped are not parsed for this.
+#[must_use]
+pub fn has_reserved_key(json: &[u8]) -> bool {
+    let may_be_reserved = |(at, byte): (usize, &u8)| match byte {
+        b'$' => json[at..].starts_with(RESERVED.as_bytes()),
+        // All characters of the key are ASCII.
+        b'\\' => matches!(&json[at..], [_, b'u', b'0', b'0', b'2'..=b'7', ..]),
+        _ => false,
+    };
+    // `NoReservedKey` accepts all types of JSON, so only the key is an error of this kind.
+    json.iter().enumerate().any(may_be_reserved) && serde_json::from_slice::<NoReservedKey>(json).is_err_and(|error| error.is_data())
+}
+
+/// A JSON value whose objects have no reserved key.
+struct NoReservedKey;
+
+impl<'de> Deserialize<'de> for NoReservedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Keys)
+    }
+}
+
+/// Reads the keys of a [`NoReservedKey`].
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = NoReservedKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON without reserved keys")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<NoReservedKey, E> {
+        Ok(NoReservedKey)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NoReservedKey, A::Error> {
+        while items.next_element::<NoReservedKey>()?.is_some() {}
+        Ok(NoReservedKey)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<NoReservedKey, A::Error> {
+        while let Some((key, NoReservedKey)) = fields.next_entry::<String, NoReservedKey>()? {
+            if key.starts_with(RESERVED) {
+                return Err(A::Error::custom("a reserved key"));
+            }
+        }
+        Ok(NoReservedKey)
+    }
+}
+
+/// Explains why a text from a client is not JSON, and where, given the parser's `error`.
+#[must_use]
+pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
+        return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
+    }
+    let position = format!("at line {} column {}", error.line(), error.column());
+    match PortabilityIssue::reason(text, error) {
+        PortabilityIssue::Surrogate => {
+            format!("a text has half of a surrogate pair, such as `\\ud83d` alone, which is not Unicode, {position}")
+        }
+        PortabilityIssue::Number => format!("a number is larger than 1.8e308 {position}"),
+        reason @ PortabilityIssue::Nesting => format!("{reason}, {position}"),
+        reason @ (PortabilityIssue::NotUtf8 { .. } | PortabilityIssue::ReservedKey) => reason.to_string(),
+        PortabilityIssue::NotJson => error.to_string(),
+    }
+}
+
+/// Returns whether JSON contains an escaped lone surrogate.
+fn has_half_a_pair(json: &[u8]) -> bool {
+    let (mut at, mut high) = (0, false);
+    while at < json.len() {
+        let unit = match &json[at..] {
+            [b'\\', b'u', digits @ ..] => {
+                at += 6;
+                digits.get(..4).and_then(|digits| u16::from_str_radix(str::from_utf8(digits).ok()?, 16).ok())
+            }
+            [b'\\', ..] => {
+                at += 2;
+                None
+            }
+            _ => {
+                at += 1;
+                None
+            }
+        };
+        match unit {
+            Some(0xdc00..=0xdfff) if high => high = false,
+            Some(0xdc00..=0xdfff) => return true,
+            _ if high => return true,
+            Some(0xd800..=0xdbff) => high = true,
+            _ => {}
+        }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression test: the parser read `{"$serde_json::private::RawValue":"[1,2]"}` as `[1,2]`.
+    #[test]
+    fn reserved_keys_are_rejected_wherever_they_are() {
+        let escaped = "$serde_json::private::RawValue".bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
+        let keys = [
+            "$serde_json::private::RawValue",
+            "$serde_json::private::Number",
+            r"\u0024serde_json::private::RawValue",
+            r"$serde\u005fjson::private::RawValue",
+            r"$serde_json::private\u003A:RawValue",
+            escaped.as_str(),
+        ];
+        for key in keys {
+            let first = format!(r#"{{"{key}":"[1,2]"}}"#);
+            let last = format!(r#"{{"a":1,"{key}":"[1,2]"}}"#);
+            for object in [first, last] {
+                for text in [object.clone(), format!(r#"[1.5,{{"a":[null,true,-1,"é",{object}]}}]"#)] {
+                    assert_eq!(PortabilityIssue::parse(text.as_bytes()), Err(PortabilityIssue::ReservedKey), "{text}");
+                    let reason = parse_json(text.as_bytes()).unwrap_err();
+                    assert!(reason.contains("reserved key, which begins with `$serde_json::private`"), "{reason}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_reserved_keys_are_rejected() {
+        for text in [
+            r#"{"a":"$serde_json::private::RawValue"}"#,
+            r#"{"a":"{\"$serde_json::private::RawValue\":\"[1,2]\"}"}"#,
+            r#"["\u0024serde_json::private::RawValue",{"\u0041":-1.5e3}]"#,
+            r#"{"\\u0024serde_json::private::RawValue":"[1,2]"}"#,
+            r#"{"serde_json::private":1,"$serde":"\u0020"}"#,
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!((parse_json(text.as_bytes()), PortabilityIssue::parse(text.as_bytes())), (Ok(value.clone()), Ok(value)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_others_do_not_read_is_reported_by_its_kind() {
+        for (json, reason) in [
+            (r#"{"a":"\ud83d"}"#, PortabilityIssue::Surrogate),
+            (r#"{"a":"\ude00"}"#, PortabilityIssue::Surrogate),
+            (r#"["\ud83dx\ude00"]"#, PortabilityIssue::Surrogate),
+            (r#"["\ud83d\ud83d\ude00"]"#, PortabilityIssue::Surrogate),
+            (r#"{"\ud83d":1}"#, PortabilityIssue::Surrogate),
+            (r#"{"a":1e999}"#, PortabilityIssue::Number),
+            (r#"["\ud83d\ude00\\ud83d",-1e999]"#, PortabilityIssue::Number),
+            ("{oops", PortabilityIssue::NotJson),
+            ("", PortabilityIssue::NotJson),
+        ] {
+            assert_eq!(why_of(json.as_bytes()), reason, "{json}");
+        }
+    }
+
+    /// Returns why `json` does not parse.
+    fn why_of(json: &[u8]) -> PortabilityIssue {
+        PortabilityIssue::reason(json, &serde_json::from_slice::<Value>(json).unwrap_err())
+    }
+
+    /// Returns nested arrays.
+    fn nested(levels: usize, inner: &str) -> Vec<u8> {
+        format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels)).into()
+    }
+
+    #[test]
+    fn only_numbers_out_of_range_are_called_too_large() {
+        assert!(serde_json::from_slice::<Value>(&nested(MAX_LEVELS, "")).is_ok());
+        assert_eq!(why_of(&nested(MAX_LEVELS, "1e999")), PortabilityIssue::Number);
+        for levels in [MAX_LEVELS + 1, 10_000] {
+            assert_eq!(why_of(&nested(levels, "")), PortabilityIssue::Nesting);
+        }
+        for (json, line, column) in
+            [(&b"[\"\xff\"]"[..], 1, 3), (b"{\"a\":\n \"b\",\n\"\xe4\":1}", 3, 2), (b"\"\xc3\xa4\xc3\"", 1, 4), (b"[\"\\n\xff\"]", 1, 5)]
+        {
+            assert_eq!(why_of(json), PortabilityIssue::NotUtf8 { line, column });
+        }
+        for value in ["1", "[]", r#""{oops""#, r#""1e999""#, r#""1","b":2"#] {
+            for key in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+                assert_eq!(why_of(format!(r#"[{{"{key}":{value}}}]"#).as_bytes()), PortabilityIssue::ReservedKey, "{key} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_wrong_and_where() {
+        for (text, word) in [
+            (&br#"{"t":"\ud83d"}"#[..], "surrogate"),
+            (br#"{"\udc00":1}"#, "surrogate"),
+            (br#"{"a": 1e999}"#, "1.8e308"),
+            (b"\xff\xfe{\0}\0", "UTF-16"),
+            (b"{\0}\0", "UTF-16"),
+            (b"{oops", "line 1 column"),
+            (&nested(200, "")[..], "deeper than 127 levels, at line 1 column 128"),
+            (b"{\"a\":\n\"\xe9\"}", "not UTF-8 (at line 2 column 2)"),
+            (br#"{"$serde_json::private::RawValue":1}"#, "reserved key"),
+        ] {
+            let error = serde_json::from_slice::<Value>(text).unwrap_err();
+            let reason = not_json(text, &error);
+            assert!(reason.contains(word), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The result of a button: problems, the outcome of a check or run, the changes to publish, or
+//! somebody else's changes.
+
+mod change;
+mod run_result;
+
+use maud::{Markup, html};
+use serde_json::Value;
+use tollhouse_account::session::SessionKind;
+use tollhouse_base::offload::DropOffThread;
+
+use super::{draft::ToolDraft, problems};
+
+/// The result of a button.
+pub(super) enum Feedback {
+    Nothing,
+    /// Problems in the API's format.
+    Problems(Vec<Value>),
+    /// The answer to a check.
+    Checked(DropOffThread),
+    /// The answer to a run, with the text of its result.
+    Ran(DropOffThread),
+    /// The changes to publish, compared with the existing tool unless it is new.
+    Review {
+        before: Option<ToolDraft>,
+        /// Publishing was refused because the attestation was missing.
+        unvouched: bool,
+    },
+    /// Somebody else has changed the tool.
+    Conflict {
+        base: ToolDraft,
+        theirs: ToolDraft,
+        revision: u64,
+    },
+    /// The form now continues from another change. These fields were taken from it.
+    Went {
+        revision: u64,
+        taken: Vec<&'static str>,
+    },
+}
+
+impl Feedback {
+    /// Returns the problems of a refusal.
+    pub(super) fn problems(error: &Value) -> Self {
+        Self::Problems(problems::each(error))
+    }
+
+    /// Returns the problems.
+    pub(super) fn wrong(&self) -> &[Value] {
+        if let Self::Problems(problems) = self { problems } else { &[] }
+    }
+}
+
+pub(super) fn view(rendered: &Feedback, draft: &ToolDraft, tool: &Value, statement: &str, kind: Option<SessionKind>) -> Markup {
+    match rendered {
+        Feedback::Nothing => html! {},
+        Feedback::Problems(problems) => problems::render_problems(problems),
+        Feedback::Checked(answer) => run_result::checked(&answer["check"]),
+        Feedback::Ran(answer) => run_result::ran(&answer["run"], tool),
+        Feedback::Review { before, unvouched } => {
+            let statement = (kind == Some(SessionKind::Builder)).then_some(statement);
+            change::review(before.as_ref(), draft, statement, *unvouched)
+        }
+        Feedback::Conflict { base, theirs, revision } => change::conflict(base, theirs, draft, *revision),
+        Feedback::Went { revision, taken } => change::went(*revision, taken),
+    }
+}

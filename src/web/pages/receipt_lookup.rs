@@ -1,0 +1,54 @@
+//! `/dashboard/receipts`: finds a receipt or payment by id. Without an id, explains where ids come
+//! from.
+
+use axum::{
+    extract::RawQuery,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+
+use crate::{
+    page::{Area, Page},
+    visitor::{Visitor, segment},
+};
+
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let request = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "id").map(|(_, id)| id.trim().to_owned());
+    if let Some(id) = request.filter(|id| !id.is_empty()) {
+        let kind = if id.starts_with("pmt_") { "payments" } else { "receipts" };
+        return Redirect::to(&format!("/dashboard/{kind}/{}", segment(&id))).into_response();
+    }
+    let main = html! {
+        p.lead {
+            "Every answer of a tool has a receipt, which this host has signed and anybody can check. "
+            "Who has its id can see it; there is no list."
+        }
+        (field())
+        h2 { "Where ids come from" }
+        dl.facts {
+            div {
+                dt { code { "rcpt_…" } }
+                dd { "the header " code { "X-Receipt-Id" } " of an answer, or " code { "receipt" } " in its body" }
+            }
+            div {
+                dt { code { "pmt_…" } }
+                dd { "the header " code { "X-Payment-Id" } ": what became of a payment whose answer was lost" }
+            }
+        }
+    };
+    visitor.show(Page::new(Area::Receipts, "Receipts", main)).await
+}
+
+/// Shows the field for an id.
+pub(super) fn field() -> Markup {
+    html! {
+        form.ask action="/dashboard/receipts" {
+            div.field.wide {
+                label for="id" { "Id of a receipt or a payment" }
+                input #id name="id" required autocomplete="off" spellcheck="false" placeholder="rcpt_… or pmt_…";
+            }
+            button.primary { "Show" }
+        }
+    }
+}

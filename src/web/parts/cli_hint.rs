@@ -1,0 +1,29 @@
+//! The command line for programs with the same content as a page.
+
+use maud::{Markup, html};
+use tollhouse_account::session::SessionKind;
+
+use super::code;
+use crate::visitor::Visitor;
+
+/// Returns the command for an API path, which must be percent-encoded, with the visitor's kind of
+/// credential.
+pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
+    let credential = match visitor.kind() {
+        Some(SessionKind::Admin) => " \\\n  -H \"x-admin-token: $ADMIN_TOKEN\"",
+        Some(SessionKind::Builder) => " \\\n  -H \"x-builder-key: $BUILDER_KEY\"",
+        Some(SessionKind::Holder) => " \\\n  -H \"x-developer-credit: $CREDIT\"",
+        None => "",
+    };
+    format!("curl -s '{}{path}'{credential}", visitor.base_url())
+}
+
+/// Shows the command as a section of a page.
+pub(crate) fn same(visitor: &Visitor, path: &str) -> Markup {
+    html! {
+        section {
+            h2 { "For programs" }
+            (code::block("The same as JSON", "sh", &line(visitor, path)))
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Events as a table: time, description, tool and facts.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use super::{
+    follow::named,
+    money, page_links, state,
+    table::{Column, table},
+    text,
+    time::moment,
+};
+
+/// Kinds of events: name, description, and resulting state if there is one.
+pub(crate) const KINDS: [(&str, &str, &str); 25] = [
+    ("call.succeeded", "a call succeeded", "succeeded"),
+    ("call.failed", "a call failed", "failed"),
+    ("payment.settled", "a payment was taken", "settled"),
+    ("payment.refused", "a payment was refused", "refused"),
+    ("payment.refunded", "a payment was given back", ""),
+    ("payment.reorganized", "a payment was reorganized", ""),
+    ("payment.unresolved", "a payment has no known end", "unresolved"),
+    ("endpoint.created", "a tool was published", ""),
+    ("endpoint.updated", "a tool was changed", ""),
+    ("endpoint.paused", "a tool was paused", "paused"),
+    ("endpoint.resumed", "a tool takes calls again", "active"),
+    ("endpoint.deleted", "a tool was deleted", ""),
+    ("endpoint.reviewed", "a tool was decided about", ""),
+    ("capability.granted", "a capability was granted", ""),
+    ("capability.revoked", "a capability was taken back", ""),
+    ("secret.set", "a secret was set", ""),
+    ("secret.removed", "a secret was removed", ""),
+    ("payout.created", "a packet was made", ""),
+    ("payout.approved", "a packet was approved", ""),
+    ("payout.paid", "a packet was paid", "paid"),
+    ("payout.failed", "a packet could not be paid", "failed"),
+    ("builder.key_rotated", "the key was replaced", ""),
+    ("builder.suspended", "the account was suspended", "suspended"),
+    ("builder.restored", "the account was restored", "active"),
+    ("builder.tier_set", "how code runs was set", ""),
+];
+
+/// Maximum shown facts of an event, and maximum characters of each.
+const FACTS: usize = 10;
+const CHARS: usize = 120;
+/// Digits that identify a hash or address.
+const DIGITS: usize = 8;
+
+/// Shows events, newest first. `builder` is the builder that an admin looks at. It is empty for a
+/// builder's own events.
+pub(crate) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
+    let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
+    table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
+}
+
+fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
+    let kind = event["kind"].as_str().unwrap_or_default();
+    let slug = event["endpointSlug"].as_str().unwrap_or_default();
+    let none = Map::new();
+    let data = event["data"].as_object().unwrap_or(&none);
+    let facts: Vec<_> =
+        data.iter().filter_map(|(name, fact)| describe_event([slug, builder], name, fact, data, simulated)).take(FACTS).collect();
+    [
+        named(event["id"].as_str().unwrap_or_default(), moment(&event["at"])),
+        html! {
+            @match KINDS.iter().find(|(known, ..)| *known == kind) {
+                Some((_, words, "")) => (words),
+                Some((_, words, end)) => (state::badge(end, words)),
+                None => code { (text::first(kind, CHARS)) },
+            }
+        },
+        html! { @if !slug.is_empty() { (page_links::tool(slug)) } },
+        html! { @if !facts.is_empty() { p.bounds { @for fact in &facts { span { (fact) } } } } },
+    ]
+}
+
+/// Shows a fact with its name, as a link if it has a page. Returns `None` for facts that say
+/// nothing.
+fn describe_event([slug, builder]: [&str; 2], name: &str, fact: &Value, alongside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
+    let called = html! { (text::first(&in_words(name), CHARS)) " " };
+    Some(match (name, fact) {
+        (_, Value::Null) => return None,
+        // In the token's smallest unit. The price beside it has the same amount in dollars.
+        ("amount", _) if alongside.contains_key("priceUsd") => return None,
+        ("receiptId", Value::String(id)) => html! { (called) (page_links::receipt_in_brief(id)) },
+        ("payoutId", Value::String(id)) => html! { (called) (page_links::payout(id, builder)) },
+        ("callId", Value::String(id)) if !slug.is_empty() => html! { (called) (page_links::log(slug, id)) },
+        ("kind", Value::String(method)) => html! { "paid by " (text::first(method, CHARS)) },
+        ("durationMs", Value::Number(millis)) => html! { "took " (millis) " ms" },
+        ("owner", Value::Bool(true)) => html! { "by its owner" },
+        (name, Value::Number(_)) if name.ends_with("Usd") => html! { (called) (money::usd(fact)) (money::mark(simulated)) },
+        (_, other) => html! { (called) (plainly(other)?) },
+    })
+}
+
+/// Shows a value as text. Returns `None` if it is empty.
+fn plainly(value: &Value) -> Option<Markup> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(is) => html! { (if *is { "yes" } else { "no" }) },
+        Value::Number(number) => html! { (number) },
+        Value::String(text) if text.is_empty() => return None,
+        Value::String(text) => match (hex_behind("sha256:", text), hex_behind("0x", text)) {
+            (Some(digits), _) => html! { code { (text::first(digits, DIGITS)) } },
+            (None, Some(_)) => html! { code { (text::first(text, DIGITS + 2)) } },
+            (None, None) => text::first(text, CHARS),
+        },
+        Value::Array(list) => {
+            let listed = list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
+            return plainly(&Value::String(listed.collect::<Vec<_>>().join(", ")));
+        }
+        Value::Object(members) => {
+            let listed = members.iter().map(|(name, member)| format!("{} {member}", in_words(name)));
+            return plainly(&Value::String(listed.collect::<Vec<_>>().join(", ")));
+        }
+    })
+}
+
+/// Returns the hexadecimal digits after a prefix, if there is nothing else.
+fn hex_behind<'t>(prefix: &str, text: &'t str) -> Option<&'t str> {
+    text.strip_prefix(prefix).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+/// Converts a field name to words: `receiptCount` becomes `receipt count`. A suffix for the type is
+/// dropped.
+fn in_words(name: &str) -> String {
+    let name = ["Id", "Usd"].iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(name);
+    let mut words = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn describe_event(event: &Value) -> String {
+        row(event, "", true).map(Markup::into_string).join("|")
+    }
+
+    #[test]
+    fn facts_lead_to_their_pages() {
+        let data = json!({ "callId": "call_1", "receiptId": "rcpt_1", "priceUsd": 0.5, "durationMs": 3, "owner": null });
+        let rendered =
+            describe_event(&json!({ "kind": "call.succeeded", "at": "2026-11-21T00:00:00.000Z", "endpointSlug": "a-tool", "data": data }));
+        for part in [
+            "a call succeeded",
+            "/dashboard/tools/a-tool/log?callId=call_1",
+            "/dashboard/receipts/rcpt_1",
+            "$0.5 <span class=\"play\">simulated",
+            "took 3 ms",
+        ] {
+            assert!(rendered.contains(part), "{part}: {rendered}");
+        }
+        assert!(!rendered.contains("owner"), "{rendered}");
+    }
+
+    #[test]
+    fn facts_are_reported_as_they_are_read() {
+        let hash = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        let data = json!({
+            "changed": ["handler", "title"], "hosts": [], "charged": false, "version": hash, "amount": "10000", "priceUsd": 0.01, "kind": "credit",
+            "transaction": format!("0x{}", "ab".repeat(32)), "limits": { "wallMs": 5 }, "reason": "",
+        });
+        let rendered = describe_event(&json!({ "kind": "call.failed", "at": "2026-11-21T00:00:00.000Z", "data": data }));
+        for part in [
+            "class=\"state bad\"",
+            "a call failed",
+            "<bdi>changed</bdi> <bdi>handler, title</bdi>",
+            "<bdi>charged</bdi> no",
+            "<code><bdi>01234567…</bdi></code>",
+            "paid by <bdi>credit</bdi>",
+            "<code><bdi>0xabababab…</bdi></code>",
+            "wall ms 5",
+        ] {
+            assert!(rendered.contains(part), "{part}: {rendered}");
+        }
+        assert!(!["hosts", "amount", "10000", "[", "{", "reason"].iter().any(|raw| rendered.contains(raw)), "{rendered}");
+    }
+
+    #[test]
+    fn whatever_an_event_says_stays_short_and_text() {
+        let many: Map<String, Value> = (0..1_000).map(|n| (format!("<b>{n}"), json!(["<script>"]))).collect();
+        let rendered = describe_event(&json!({ "kind": "<i>", "at": "<u>", "data": many }));
+        assert!(
+            rendered.len() < 4_000 && !rendered.contains("<b>") && !rendered.contains("<script") && !rendered.contains("<i>"),
+            "{rendered}"
+        );
+    }
+}

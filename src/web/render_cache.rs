@@ -1,0 +1,50 @@
+//! Cache of rendered documents, by name and text.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::http::HeaderValue;
+
+/// The last rendering of each document, by name.
+#[derive(Debug, Default)]
+pub struct RenderCache(Mutex<HashMap<String, (HeaderValue, Arc<RenderedDoc>)>>);
+
+/// A document rendered as part of a page.
+#[derive(Debug)]
+pub(super) struct RenderedDoc {
+    pub(super) title: String,
+    /// Content as HTML.
+    pub(super) main: String,
+}
+
+impl RenderCache {
+    /// Returns the rendering of a document if its text still has this tag.
+    pub(super) fn get(&self, name: &str, tag: &HeaderValue) -> Option<Arc<RenderedDoc>> {
+        let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.get(name).filter(|(known, _)| known == tag).map(|(_, made)| Arc::clone(made))
+    }
+
+    /// Stores the rendering of an existing document. So there are at most as many as the host has
+    /// documents.
+    pub(super) fn put(&self, name: &str, tag: HeaderValue, made: RenderedDoc) -> Arc<RenderedDoc> {
+        let made = Arc::new(made);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), (tag, Arc::clone(&made)));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_of_another_text_is_not_shown() {
+        let (stored, tag) = (RenderCache::default(), HeaderValue::from_static);
+        assert!(stored.get("a", &tag("\"1\"")).is_none());
+        let made = stored.put("a", tag("\"1\""), RenderedDoc { title: "A".to_owned(), main: "<p>a</p>".to_owned() });
+        assert!(Arc::ptr_eq(&made, &stored.get("a", &tag("\"1\"")).unwrap()), "made once");
+        assert!(stored.get("a", &tag("\"2\"")).is_none() && stored.get("b", &tag("\"1\"")).is_none());
+    }
+}
