@@ -59,11 +59,11 @@ tables! {
     /// Bytes of receipts of free calls.
     FREE_BYTES: Meta "free-receipts/bytes", () => "a sum", Forever;
     /// Receipts of free calls that calls added, counted by one process with exclusive use of the store.
-    FREE_ADDED: Meta "free-receipts/added", () => "Tally", Until("the next start");
+    FREE_ADDED: Meta "free-receipts/added", () => "ReceiptTally", Until("the next start");
     /// Receipts of free calls that sorting added, counted by one process with exclusive use of the store.
-    FREE_SORTED: Meta "free-receipts/sorted", () => "Tally", Until("the next start");
+    FREE_SORTED: Meta "free-receipts/sorted", () => "ReceiptTally", Until("the next start");
     /// Receipts of free calls that were removed, counted by one process with exclusive use of the store.
-    FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Until("the next start");
+    FREE_REMOVED: Meta "free-receipts/removed", () => "ReceiptTally", Until("the next start");
     /// The position up to which receipts of free calls are sorted.
     FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
     /// The replicas that serve a shared store, each with its lease.

@@ -29,6 +29,7 @@ const OF_MONEY: Bound = Reason("what was paid, minted or paid out leaves it");
 const OF_ONE_WORK: Bound = Reason("it is made for one request, call or check, and goes with it");
 const OF_ALL_ENDPOINTS: Bound = Reason("an entry for each endpoint that is published, or for what endpoints have in common");
 const OF_SETTINGS: Bound = Reason("as many as the settings or the host's own documents have");
+const READY: Bound = Line("endpoints and secrets that are built from stored rows, ready for calls and lists");
 const SINCE_A_SWEEP: Bound = Reason("an entry for who has something under way, or had since the last sweep");
 
 /// The tables of the store.
@@ -174,8 +175,10 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/capability/log/pending.rs", Line("log lines on their way"), &["unreported"]),
     ("src/capability/log/writer.rs", Line("logs on disk"), &["untrimmed"]),
     ("src/capability/usage.rs", SINCE_A_SWEEP, &["endpoints"]),
+    ("src/capability/secret.rs", READY, &["held"]),
     ("src/capability/secret/rotate.rs", OF_AN_ENDPOINT, &["rewritten"]),
     ("src/catalog/lib.rs", OF_A_BUILDER, &["builder_standing"]),
+    ("src/catalog/lib.rs", READY, &["ready", "shown_cache"]),
     ("src/catalog/entry.rs", OF_AN_ENDPOINT, &["limit_caps"]),
     ("src/catalog/snapshot_builder.rs", OF_ALL_ENDPOINTS, &["requested", "owners", "prices", "tags"]),
     ("src/catalog/narrow.rs", OF_ONE_WORK, &["limits"]),

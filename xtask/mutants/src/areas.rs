@@ -85,7 +85,7 @@ const ROOMS: &[MutationArea] = &[
                 "payment_binding::",
                 "payment_ids::",
                 "unpaid::",
-                "web::overseeing::",
+                "web::admin_pages::",
                 "web::lists::",
             ],
         ),
