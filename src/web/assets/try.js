@@ -237,7 +237,7 @@ async function call(form) {
 let wallet;
 
 /** The button that pays for a new call, if the tool charges before it runs. */
-const anew = document.querySelector("[data-anew]");
+const restart = document.querySelector("[data-restart]");
 
 /**
  * Shows what can be done about a call that was charged before its run and not answered: another run
@@ -257,9 +257,9 @@ function showOwed(error, form, told, settlement) {
   press(true, pays(form) ? "main form:not([data-call])" : "main form");
   if (left > 0) told.button(RUN_AGAIN, () => call(form));
   // A browser wallet signs nothing else while it holds a payment.
-  if (anew instanceof HTMLElement && !form.closest("[data-wallet]")) {
-    anew.hidden = false;
-    told.after.append(anew);
+  if (restart instanceof HTMLElement && !form.closest("[data-wallet]")) {
+    restart.hidden = false;
+    told.after.append(restart);
   }
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Re
 fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
-        p.lead { "What this process knows of itself. " span data-gauge-text_of="" role="status" {} }
+        p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
         p.buttons.needs-script { button type="button" data-gauge-pause="" { "Pause" } }
         @if let Some(reason) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(reason)) } }
         section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
