@@ -1,6 +1,7 @@
 //! Commands of an operator: checks before the start (settings, machine, public reachability), and
 //! of the store while the host is stopped (damage, size).
 
+mod backup_copies;
 mod checkpoint;
 
 use std::{
@@ -484,23 +485,6 @@ async fn store_is_compacted_and_whole_whenever_that_is_killed() {
     assert!(refused.status.code() == Some(1) && text(&refused.stderr).contains("store"), "a host runs on it: {refused:?}");
     assert_eq!(host.get("/health/ready").await.status, 200);
     _ = host.manage(Method::GET, "/ai/admin/ledger", &Value::Null).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_copies_a_content_once_and_again_where_it_has_been_damaged_there() {
-    let (host, _) = sold(Host::builder(), 1).await;
-    let (data, to) = (host.folder().join("data"), host.folder().join("backups"));
-    let args = ["backup", "--data", data.to_str().unwrap(), "--to", to.to_str().unwrap()];
-    let backed_up = async |what: &str| {
-        let answer = run(host.folder(), &args, &[]).await;
-        assert!(answer.status.success() && text(&answer.stdout).contains(what), "`{what}` is not told: {answer:?}");
-    };
-    backed_up("1 copied, 0 there already").await;
-    backed_up("0 copied, 1 there already").await;
-    let copy = walk(&to.join("files")).into_iter().find(|path| path.is_file()).unwrap();
-    fs::write(&copy, "damaged").unwrap();
-    backed_up("1 copied, 0 there already").await;
-    assert_eq!(fs::read_to_string(&copy).unwrap(), "the content");
 }
 
 #[tokio::test]

@@ -453,15 +453,8 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
     let (facilitator, replica) = (Arc::new(facilitator(&server, None)), Replica::new(Arc::clone(&fixture.store)));
-    let payments = Payments::new(
-        Arc::clone(&fixture.store),
-        facilitator,
-        fixture.clock.clone(),
-        config(),
-        finisher,
-        replica,
-        Arc::clone(&fixture.objects),
-    );
+    let (store, clock, objects) = (Arc::clone(&fixture.store), fixture.clock.clone(), Arc::clone(&fixture.objects));
+    let payments = Payments::new(store, facilitator, clock, config(), finisher, replica, objects);
     let admission = run(payments.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     assert!(matches!(payments.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
@@ -492,15 +485,8 @@ async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was(
     let events = Arc::new(Events::new(Arc::clone(&fixture.store), fixture.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&fixture.signer), false, events, Sales::new(Arc::clone(&fixture.store))));
     let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&fixture.store)));
-    let payments = Payments::new(
-        Arc::clone(&fixture.store),
-        facilitator,
-        fixture.clock.clone(),
-        config(),
-        finisher,
-        replica,
-        Arc::clone(&fixture.objects),
-    );
+    let (store, clock, objects) = (Arc::clone(&fixture.store), fixture.clock.clone(), Arc::clone(&fixture.objects));
+    let payments = Payments::new(store, facilitator, clock, config(), finisher, replica, objects);
     let payer = Payer::new(1);
     let first = run(payments.admit(&terms(), payer.pays(1), REQUEST).await);
     payments.settle(first, answer(ANSWER), &draft()).await.unwrap();
