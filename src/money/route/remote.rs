@@ -1,5 +1,4 @@
 //! Routes from a quote API like LI.FI's: `GET {url}/quote/toAmount`, which returns its best route.
-//!
 //! Answers are read within limits, and texts are our own. There is no fallback: estimates must not look like an offer.
 
 use std::time::Duration;

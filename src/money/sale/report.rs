@@ -12,7 +12,6 @@ use super::{SALES, SaleTotals, Sales, begin, day, day_of, of};
 
 /// Number of owners read concurrently for the host's report. It is low so that calls can read meanwhile.
 const AT_ONCE: usize = 2;
-
 pub(super) const PAGE: usize = 1_000;
 
 /// Rows read at once from days that have rows, doubled until it suffices. A host usually leaves fewer unfolded.
