@@ -65,7 +65,7 @@ tables! {
     /// Receipts of free calls that were removed, counted by one process with exclusive use of the store.
     FREE_REMOVED: Meta "free-receipts/removed", () => "ReceiptTally", Until("the next start");
     /// The position up to which receipts of free calls are sorted.
-    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
+    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortProgress", Forever;
     /// The replicas that serve a shared store, each with its lease.
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// The format up to which the store's rows are written.
@@ -81,19 +81,19 @@ tables! {
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
     CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
     /// Jobs that only one replica runs at a time: when each is due, and which replica has it.
-    JOBS: Meta "jobs/", String => "Job", Forever;
+    JOBS: Meta "jobs/", String => "JobState", Forever;
     /// The position of each round, by name.
-    ROUNDS: Meta "rounds/", String => "Standing", Forever;
+    ROUNDS: Meta "rounds/", String => "SweepState", Forever;
     /// The ids of keys that all replicas share, by purpose. The keys themselves are never stored.
-    KEYS: Meta "keys/", String => "Agreed", Forever;
+    KEYS: Meta "keys/", String => "SharedKey", Forever;
     /// Public keys that sign or signed receipts of replicas, by id.
     RECEIPT_KEYS: Meta "receipt-keys/", String => "PublicKey", Forever;
     /// Number of nonces used of a key that pays gas for several hosts: network, `/`, address.
     GAS_NONCES: Meta "gas-nonces/", String => "a sum", Forever;
     /// The process that imports into the store, or has imported and serves it alone until it restarts.
-    FILLED_BY: Meta "filled-by", () => "FilledBy", Until("all is there, or whoever filled it has started again");
+    FILLED_BY: Meta "filled-by", () => "FillSource", Until("all is there, or whoever filled it has started again");
     /// The store that the rows have moved to or are about to move to.
-    DEPARTED: Meta "departed", () => "Departed", Until("an operator takes the store back");
+    DEPARTED: Meta "departed", () => "Departure", Until("an operator takes the store back");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Summary of an endpoint that is available without its record, by slug.
