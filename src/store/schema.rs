@@ -107,24 +107,24 @@ tables! {
     /// The owner who first uploaded a version.
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Versions that no endpoint uses any more as far as one of several replicas knows, and since when.
-    VERSIONS_LET_GO: Meta "versions-let-go/", String => "LetGo", Until("all hosts have heard of who has them still");
+    VERSIONS_LET_GO: Meta "versions-let-go/", String => "ReleasedVersion", Until("all hosts have heard of who has them still");
     /// Recently deleted endpoints, by when the next cleanup is due. At once, their stored data is removed. An hour
     /// later, data written by calls that were still running.
     DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has gone by");
     /// The endpoint that was deleted last under a slug.
-    DELETED: Meta "deleted/", String => "Deleted", Until("an hour has gone by, or the slug is taken");
+    DELETED: Meta "deleted/", String => "DeletedEndpoint", Until("an hour has gone by, or the slug is taken");
     /// Number of a builder's endpoints at the last addition or removal. Hosts that add endpoints concurrently check it.
-    ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "Owned", Forever;
+    ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "OwnedCount", Forever;
     /// The owner of a deleted endpoint's slug.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by owner.
     RETIRED_OF: Meta "retired-slugs/", (TerminatedText<String>, String) => "()", Until("the owner takes the slug again");
     /// Receipts of paid calls, and those of free calls from versions without packs.
-    RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
+    RECEIPTS: Receipts "", ReceiptId => "StoredReceipt", Forever;
     /// Receipts of free calls, in packs: by time window, name, and number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Payments: the state and the intent of each.
-    PAYMENTS: Payments "pmt_", PaymentId => "Record", Until("nothing can be asked of it any more");
+    PAYMENTS: Payments "pmt_", PaymentId => "PaymentRecord", Until("nothing can be asked of it any more");
     /// The payment that a payer's own id for it refers to.
     PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
     /// Answers that were paid for, from the intent on.
@@ -138,7 +138,7 @@ tables! {
     /// Payments with data to delete, by when it is due.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
     /// The receipts that a transaction pays for: network, `/`, hash.
-    TRANSACTIONS: Payments "tx/", String => "PaidBy", Forever;
+    TRANSACTIONS: Payments "tx/", String => "PaidItems", Forever;
     /// Settlements whose block can still be replaced: network, `/`, block, `/`, receipt.
     WATCHED_SETTLEMENTS: Payments "watched/", String => "WatchedSettlement", Until("its block is safe");
     /// Settlements whose transaction is no longer in any block.
@@ -146,9 +146,9 @@ tables! {
     /// Settlements that another transaction has made since a reorganization undid them.
     RESETTLED_SETTLEMENTS: Payments "resettled/", ReceiptId => "ResettledSettlement", Forever;
     /// Developer credits.
-    CREDITS: Credits "", CreditId => "Holder", Forever;
+    CREDITS: Credits "", CreditId => "StoredCredit", Forever;
     /// Movements of a developer credit, by number. The balance comes after the last one, so that one scan sees both.
-    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Line", Forever;
+    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "CreditRow", Forever;
     /// Spending of a developer credit on a day, by tool. The total of all tools has an empty name.
     CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has gone by");
     /// Balances of the ledger's accounts, except those of credits.
@@ -156,17 +156,17 @@ tables! {
     /// Postings: movements between accounts.
     POSTINGS: Postings "", String => "Posting", Forever;
     /// When postings began. Since then every movement of money has one.
-    LEDGER_OPENED: Meta "ledger-opened", () => "Opened", Forever;
+    LEDGER_OPENED: Meta "ledger-opened", () => "LedgerStart", Forever;
     /// Refunds of a receipt.
-    REFUNDS: Refunds "receipt\0", ReceiptId => "Refunded", Forever;
+    REFUNDS: Refunds "receipt\0", ReceiptId => "RefundedTotal", Forever;
     /// The refund made under an idempotency key.
-    REFUND_KEYS: Refunds "key\0", String => "Done", Forever;
+    REFUND_KEYS: Refunds "key\0", String => "RefundRow", Forever;
     /// The refunds and payouts that outgoing transactions are recorded for, by hash.
-    SENT_TRANSACTIONS: Refunds "tx\0", String => "SentFor", Forever;
+    SENT_TRANSACTIONS: Refunds "tx\0", String => "TransactionPurpose", Forever;
     /// Refunds of a builder's sales that are not in a payout yet.
     REFUNDS_OWED: Refunds "owed\0", BuilderId => "a sum of micro-dollars", Forever;
     /// The credit minted under an idempotency key.
-    MINTINGS: Mintings "", String => "Done", Forever;
+    MINTINGS: Mintings "", String => "MintRow", Forever;
     /// Balances of the simulated ledger: network, `/`, address.
     LEDGER_BALANCES: LedgerBalances "", String => "a sum of micro-dollars", Forever;
     /// Transactions of the simulated ledger: network, `/`, payer, `/`, nonce.
@@ -184,9 +184,9 @@ tables! {
     /// Log lines, by endpoint, time and number.
     LOGS: Logs "", (CountedText<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
-    SECRETS: Secrets "", (CountedText<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    SECRETS: Secrets "", (CountedText<EndpointId>, String) => "SealedSecret", With("the endpoint"), followed: true;
     /// Number of names ever added to the secrets of an endpoint.
-    SECRETS_ADDED: Meta "secrets-added/", EndpointId => "Added", With("the endpoint");
+    SECRETS_ADDED: Meta "secrets-added/", EndpointId => "AddedCount", With("the endpoint");
     /// Objects to delete, by when: those that a row may still come to reference, and those that no row references any
     /// more.
     OBJECT_ENDS: Meta "object-ends/", (Timestamp, String) => "()", Until("a row holds the object, or it is gone");
@@ -203,7 +203,7 @@ tables! {
     /// Present once SELLERS is complete.
     SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are not in a payout yet, by builder.
-    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
+    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "UnpaidSale", Until("a packet takes the receipt");
     /// Payouts, by builder.
     PAYOUTS: Payouts "bld_", (TerminatedText<String>, PayoutId) => "Packet", Forever;
     /// The builder that a payout belongs to.
@@ -215,15 +215,15 @@ tables! {
     /// Present once every payout is indexed and counted by state.
     PAYOUTS_BY_STATE: Meta "payouts-by-state", () => "String", Forever;
     /// The newest payout of a builder.
-    PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
+    PAYOUT_HEADS: Payouts "head\0", BuilderId => "NewestPacket", Forever;
     /// Net amounts of the receipts in a payout.
-    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "Unpaid", With("the packet");
+    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "UnpaidSale", With("the packet");
     /// The payout settings of a builder.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// The audit trail: actions of admins and builders, including failed attempts, by time.
     AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age or count");
     /// Long-running MCP calls.
-    TASKS: Tasks "", String => "Record", Until("its time to live");
+    TASKS: Tasks "", String => "TaskRecord", Until("its time to live");
     /// Ids of MCP calls that were canceled at a replica other than the one that runs them.
     MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has gone by, or the call is found");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
