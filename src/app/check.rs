@@ -51,7 +51,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
             return Ok(StoreCheck { flaws, ledger: None });
         }
-        let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
+        let mut check = Check::new(&store);
         check.all().await.map_err(StartError::Ledger)?;
         let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
         while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {

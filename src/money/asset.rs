@@ -25,7 +25,6 @@ pub struct Asset {
     pub version: &'static str,
 }
 
-/// Decimals of a price.
 const PRICE_DECIMALS: u32 = 6;
 
 /// Maximum decimals of a token, so that every price fits into 128 bits.
@@ -60,7 +59,6 @@ impl Asset {
             }
     }
 
-    /// Describes it as JSON, for payers.
     pub(super) fn describe(&self) -> Value {
         let mut body = json!({ "address": self.address, "symbol": self.symbol, "decimals": self.decimals });
         if self.network.chain_id().is_some() {

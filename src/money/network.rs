@@ -82,7 +82,6 @@ impl Network {
     }
 }
 
-/// Constructs an EVM network for [`NETWORKS`].
 const fn evm(caip2: &'static str, name: &'static str, chain_id: u64) -> Network {
     Network { caip2, name, in_v1: true, is_test: false, family: Family::Evm { chain_id } }
 }

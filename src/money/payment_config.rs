@@ -178,10 +178,6 @@ pub const UNRESOLVED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl PaymentConfig {
     /// Builds default settings for `network` (CAIP-2 or v1 name) and its first token.
-    ///
-    /// # Errors
-    ///
-    /// See [`AcceptedToken::new`].
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
         let accepted = vec![AcceptedToken::new(network, None, pay_to)?];
         let (failed_runs, gas) = (FailedRuns::default(), GasLimits::default());

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::payments::run_limits::RunLimitReached;
 
-/// Maximum length of an idempotency key, in characters.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
 /// Version of the x402 protocol.

@@ -89,10 +89,6 @@ impl Quotes {
 
     /// Applies a named quote to a tool's current `terms`. Free tools ignore quotes. If a maximum was quoted and the
     /// price is now fixed, the lower of both applies, because nobody reduces the charge of such a call.
-    ///
-    /// # Errors
-    ///
-    /// Why the quote is not accepted.
     pub fn under(&self, terms: &Arc<CallTerms>, named: Option<&str>) -> Result<QuotedTerms, QuoteRefusal> {
         let Some(id) = named.filter(|_| !terms.price.is_zero()) else { return Ok(QuotedTerms { terms: Arc::clone(terms), id: None }) };
         let now = self.clock.now();

@@ -104,10 +104,6 @@ impl Refunds {
     }
 
     /// Returns the refunds of a receipt.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn of(&self, receipt: &ReceiptId) -> Result<RefundedTotal, StoreError> {
         Ok(REFUNDS.get(&*self.store, receipt).await?.unwrap_or_default())
     }

@@ -46,7 +46,6 @@ pub struct AmountDue {
 }
 
 impl AmountDue {
-    /// Returns the instruction for the last step.
     fn last_action(&self) -> &'static str {
         if self.value.is_zero() { "Call it: nothing is to be paid." } else { "Sign the x402 payment with the wallet that has received it." }
     }
@@ -124,7 +123,6 @@ pub struct RouteArrival {
 }
 
 impl Holding {
-    /// Constructs the arriving amount on a network with this name.
     fn arrived(due: &AmountDue, network: &str) -> Self {
         let amount = amount::decimal(due.atomic, due.decimals);
         Self { network: network.to_owned(), asset: due.symbol.to_owned(), amount, usd: due.value }

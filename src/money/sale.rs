@@ -17,9 +17,7 @@
 
 mod consistency;
 mod fold;
-mod format;
 mod report;
-mod seller_cache;
 mod sellers;
 #[cfg(test)]
 mod tests;
@@ -40,7 +38,7 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use self::seller_cache::SellerCache;
+use self::sellers::SellerCache;
 pub use self::{
     consistency::check_sellers,
     report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
@@ -157,7 +155,7 @@ pub struct Sale {
     /// The totals to add.
     pub totals: SaleTotals,
 }
-tollhouse_store::postcard_values!(UnpaidSale);
+tollhouse_store::postcard_values!(Sale, UnpaidSale);
 
 /// A builder's unpaid earnings from a receipt. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +167,6 @@ pub struct UnpaidSale {
 }
 
 impl Sale {
-    /// Returns a sale's row as versions without seller lists wrote it.
     #[cfg(test)]
     pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
@@ -237,7 +234,7 @@ impl Sales {
 }
 
 /// Returns the UTC day of `at`, counted from 1970.
-fn day(at: Timestamp) -> u32 {
+pub(crate) fn day(at: Timestamp) -> u32 {
     u32::try_from(at.0 / DAY_MS).unwrap_or(u32::MAX)
 }
 
@@ -247,7 +244,11 @@ pub fn start_of_day(at: Timestamp) -> Timestamp {
     begin(day(at))
 }
 
-/// Returns the start of a day.
+/// Returns the start of the UTC day after `at`.
+pub(crate) fn end_of_day(at: Timestamp) -> Timestamp {
+    begin(day(at).saturating_add(1))
+}
+
 fn begin(day: u32) -> Timestamp {
     Timestamp(u64::from(day) * DAY_MS)
 }

@@ -45,9 +45,6 @@ pub struct StoredCredit {
     /// Its spending limits.
     #[serde(default)]
     pub budgets: Budgets,
-    /// The last balance that a version without a ledger wrote.
-    #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
-    pub(crate) before: Option<MicroUsd>,
     pub(super) secret_sha256: SecretHash,
 }
 
@@ -89,7 +86,6 @@ impl Credit {
 }
 
 impl StoredCredit {
-    /// Adds the current balance.
     pub(super) async fn with_balance(self, store: &dyn Store) -> Result<Credit, StoreError> {
         let line = LINES.get(store, &(self.id.clone(), BALANCE)).await?;
         Ok(Credit { balance: balance(line), holder: self })

@@ -3,7 +3,6 @@
 use tollhouse_store::StoreError;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-/// Maximum length of a label, in characters.
 pub(super) const MAX_LABEL: usize = public_texts::MAX_CREDIT_LABEL;
 
 /// Maximum length of an admin's reason, in characters.

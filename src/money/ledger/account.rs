@@ -41,8 +41,6 @@ pub enum Account {
 /// Accounts of micro-dollars.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Dollars {
-    /// Source of money from before there was a ledger.
-    Before,
     /// Source of the credits that admins minted. Its balance is negative.
     Issued,
     /// The balance of a credit.
@@ -83,14 +81,8 @@ pub struct Token {
     pub simulated: bool,
 }
 
-/// The unit of an account.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Unit {
-    /// Micro-dollars.
-    Dollars,
-    /// The smallest units of a token.
-    Tokens(Token),
-}
+/// The unit of dollar accounts.
+pub(crate) const DOLLARS: &str = "micro-USD";
 
 impl Token {
     /// Returns the token that a settlement moved.
@@ -117,16 +109,15 @@ pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i12
 }
 
 impl Account {
-    /// Returns its unit.
+    /// Returns its unit: [`DOLLARS`], or the smallest units of a token.
     #[must_use]
-    pub fn unit(&self) -> Unit {
+    pub fn unit(&self) -> String {
         match self {
-            Self::Dollars(_) => Unit::Dollars,
-            Self::Tokens(_, asset) => Unit::Tokens(asset.clone()),
+            Self::Dollars(_) => DOLLARS.to_owned(),
+            Self::Tokens(_, asset) => asset.to_string(),
         }
     }
 
-    /// Adds an amount to its balance.
     pub(super) fn add(&self, batch: &mut Batch, by: i128) {
         match self {
             // A credit's balance is next to its movements.
@@ -144,7 +135,6 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Dollars(Dollars::Before) => f.write_str("before"),
             Self::Dollars(Dollars::Issued) => f.write_str("issued"),
             Self::Dollars(Dollars::Credit(id)) => write!(f, "credit/{id}"),
             Self::Dollars(Dollars::Revoked(id)) => write!(f, "revoked/{id}"),
@@ -164,14 +154,5 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let play = if self.simulated { "simulated/" } else { "" };
         write!(f, "{play}{}/{}", self.network, self.token)
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Dollars => f.write_str("micro-USD"),
-            Self::Tokens(asset) => asset.fmt(f),
-        }
     }
 }

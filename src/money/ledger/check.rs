@@ -13,26 +13,21 @@ use std::collections::BTreeMap;
 
 pub use self::report::{LedgerMismatch, LedgerReport};
 
-use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_base::id::CreditId;
 use tollhouse_store::{Row, Store, StoreError, WrittenRow};
 
 use super::{
-    account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars, Unit},
-    opening::OPENED,
+    account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars},
     posting::POSTINGS,
 };
 use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
 
-/// Number of rows read at once.
 const PAGE: usize = 1_000;
 
 /// Runs all checks. Returns the counts and the inconsistencies.
-///
-/// # Errors
-///
-/// Errors of the store. An unreadable row is reported as an inconsistency.
+/// An unreadable row is reported as an inconsistency.
 pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
-    let mut check = Check::new(store).await?;
+    let mut check = Check::new(store);
     check.all().await?;
     Ok(check.found())
 }
@@ -40,35 +35,18 @@ pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
 /// A running check.
 pub struct Check<'a> {
     store: &'a dyn Store,
-    /// Receipts from before this time may have no posting.
-    opened: Timestamp,
-    /// The sums of the postings per account.
-    sums: BTreeMap<String, (Unit, i128)>,
+    sums: BTreeMap<String, (String, i128)>,
     found: LedgerReport,
 }
 
-impl std::fmt::Debug for Check<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Check").field("found", &self.found).finish_non_exhaustive()
-    }
-}
-
 impl<'a> Check<'a> {
-    /// Starts a check.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub async fn new(store: &'a dyn Store) -> Result<Self, StoreError> {
-        let opened = OPENED.get(store, &()).await?.map_or(Timestamp(0), |opened| opened.at);
-        Ok(Self { store, opened, sums: BTreeMap::new(), found: LedgerReport::default() })
+    /// Constructs a check of this store.
+    #[must_use]
+    pub fn new(store: &'a dyn Store) -> Self {
+        Self { store, sums: BTreeMap::new(), found: LedgerReport::default() }
     }
 
     /// Compares archived versions of immutable rows with the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn archived(&mut self, rows: &[WrittenRow]) -> Result<(), StoreError> {
         for row in rows {
             self.still_there(row).await?;
@@ -77,10 +55,6 @@ impl<'a> Check<'a> {
     }
 
     /// Checks every table.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn all(&mut self) -> Result<(), StoreError> {
         self.postings().await?;
         self.receipts().await?;
@@ -158,7 +132,7 @@ impl<'a> Check<'a> {
             self.found.accounts += 1;
             let posted = match self.sums.remove(name) {
                 Some((unit, posted)) => {
-                    *units.entry(unit.to_string()).or_default() += balance;
+                    *units.entry(unit).or_default() += balance;
                     posted
                 }
                 None => 0,
@@ -174,7 +148,6 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Returns the sum of an account's postings.
     fn posted(&self, account: Dollars) -> i128 {
         self.sums.get(&Account::Dollars(account).to_string()).map_or(0, |(_, sum)| *sum)
     }

@@ -30,8 +30,6 @@ pub struct Posting {
 /// The cause of a posting, which is also its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// The named account had a balance before there was a ledger.
-    Opened(String),
     /// An admin created a credit or added to it. The number is that of the movement.
     Minted(CreditId, u64),
     /// An admin revoked or restored a credit. The number is that of the movement.
@@ -157,7 +155,6 @@ impl Cause {
     #[must_use]
     pub fn key(&self) -> String {
         match self {
-            Self::Opened(account) => format!("opened/{account}"),
             Self::Minted(credit, movement) => format!("minted/{credit}/{movement}"),
             Self::Judged(credit, movement) => format!("judged/{credit}/{movement}"),
             Self::Sold(receipt) => format!("sold/{receipt}"),

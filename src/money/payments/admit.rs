@@ -31,10 +31,6 @@ const KEY_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 impl Payments {
     /// Verifies an offered payment, and reserves it for the request with this [`binding`](super::binding()). Payments
     /// seen before are looked up before the current terms are matched, since they may have been paid under other terms.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not admit a call. Nothing was taken.
     pub async fn admit(
         self: &Arc<Self>,
         terms: &CallTerms,
@@ -100,7 +96,7 @@ impl Payments {
         // Money that has moved is no longer in the balance.
         let balance = balance.ok().flatten().filter(|_| !has_moved);
         if balance.is_none() {
-            running.funds = KnownFunds::Untold;
+            running.funds = KnownFunds::Unknown;
         }
         if payment.tried_gas().is_some() {
             running.standing = self.standing(&running).await?;
@@ -136,8 +132,8 @@ impl Payments {
     fn hold(&self, running: RunParties, payment: &OfferedX402, balance: Option<u128>) -> Result<RunHolds, Refusal> {
         let tried = payment.tried_gas();
         // It decides whether the payer's earlier payments cover this run too.
-        let position = self.throttle.begin(running).map_err(check_run_limits)?;
-        let caller = || GasCaller::new(&position.running, self.gas_cover(payment));
+        let permit = self.throttle.begin(running).map_err(check_run_limits)?;
+        let caller = || GasCaller::new(&permit.running, self.gas_cover(payment));
         let gas = tried.map(|tried| self.gas.hold(caller(), tried)).transpose().map_err(|refused| match refused {
             GasRefusal::Slowed(slowed) => check_run_limits(slowed),
             GasRefusal::Spent { wait } => {
@@ -145,8 +141,8 @@ impl Payments {
                 Refusal::GasSpent { wait }
             }
         })?;
-        let purse = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
-        Ok(RunHolds { position, balance_key: purse, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
+        let balance = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
+        Ok(RunHolds { permit, balance, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
     }
 
     /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
@@ -245,12 +241,11 @@ impl Payments {
         };
         self.throttle.check(&running).map_err(check_run_limits)?;
         let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
-        let position = self.throttle.begin(running).map_err(check_run_limits)?;
-        Ok((means, RunHolds { position, balance_key: None, gas: None, by_contract: false }))
+        let permit = self.throttle.begin(running).map_err(check_run_limits)?;
+        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false }))
     }
 }
 
-/// Counts and returns the refusal of a run that exceeds a limit.
 pub(super) fn check_run_limits(slowed: RunLimitReached) -> Refusal {
     SLOWED_RUNS.count([slowed.bound.metric()]);
     slowed.into()

@@ -6,14 +6,10 @@ use tollhouse_store::{Store, StoreError};
 use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::PaymentPhase};
 use crate::unresolved::UNRESOLVED;
 
-/// Number of rows read at once.
 const PAGE: usize = 500;
 
 /// Compares payments and their indexes in both directions.
-///
-/// # Errors
-///
-/// Errors of the store. An unreadable row is reported as a flaw.
+/// An unreadable row is reported as a flaw.
 pub async fn check_payments(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
     let mut rows = PAYMENTS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {

@@ -16,7 +16,6 @@ pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>,
 }
 
 impl VerifyResult {
-    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -27,7 +26,6 @@ impl VerifyResult {
 }
 
 impl SettleOutcome {
-    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Settled(_) => "settled",

@@ -24,7 +24,6 @@ pub(super) struct PollBackoff {
     /// `None` while the first answer is awaited.
     pub(super) at: Option<Instant>,
     tries: u32,
-    /// Whether a lookup is in progress.
     pub(super) asking: bool,
 }
 
@@ -39,7 +38,6 @@ impl Default for PollSlots {
 }
 
 impl PollBackoff {
-    /// Constructs a retry that is due now.
     pub(super) fn due(now: Instant) -> Self {
         Self { at: Some(now), ..Self::default() }
     }

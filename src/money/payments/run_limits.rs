@@ -80,7 +80,6 @@ impl RunLimit {
         }
     }
 
-    /// Returns its name in metrics.
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",

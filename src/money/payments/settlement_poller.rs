@@ -148,7 +148,7 @@ impl Payments {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
             Err(_) if self.is_overdue(record) => self.give_up(id).await,
-            Err(_) if self.holds_purse(id, record) && facilitator.is_spent(&payment).await => self.free_purse(id).await,
+            Err(_) if self.holds_balance(id, record) && facilitator.is_spent(&payment).await => self.free_balance(id).await,
             Err(_) => {}
         }
     }

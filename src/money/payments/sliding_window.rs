@@ -34,7 +34,6 @@ impl WindowMoment {
 }
 
 impl SlidingWindow {
-    /// Adds `more` to the count.
     pub(super) fn add(&mut self, more: u64, now: WindowMoment) {
         self.prune(now);
         self.newest = now.slot;
@@ -42,7 +41,6 @@ impl SlidingWindow {
         *slot = slot.saturating_add(more);
     }
 
-    /// Returns the current count.
     pub(super) fn total(&self, now: WindowMoment) -> u64 {
         self.slots_in_force(now).map(|slot| self.slots[Self::place(slot)]).fold(0, u64::saturating_add)
     }

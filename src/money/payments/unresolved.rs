@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tollhouse_base::clock::Timestamp;
-use tollhouse_replica::PAYMENTS_UNRESOLVED;
 use tollhouse_store::{Direction, Durability, StoreError, update};
 use tollhouse_telemetry::counters::PAYMENTS as PAYMENTS_ENDED;
 use tollhouse_tool::{MicroUsd, Slug};
@@ -98,7 +97,6 @@ pub enum ResolutionError {
 /// Number of settlements that are looked up on the chain at once.
 const AT_ONCE: usize = 16;
 
-/// Maximum time of a lookup.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Minimum time for which a host looks up a settlement, however long it was down before, in milliseconds.
@@ -131,9 +129,6 @@ impl Payments {
     }
 
     async fn write_unresolved(&self, id: &PaymentId) -> Result<bool, StoreError> {
-        if !self.replica.may_write(PAYMENTS_UNRESOLVED).await? {
-            return Ok(false);
-        }
         let marking = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYMENTS, id).await?.filter(|row| self.is_overdue(&row.value) && self.is_ours(&row.value));
             let Some(row) = row else { return tx.answer::<_, StoreError>(None) };
@@ -158,10 +153,6 @@ impl Payments {
     }
 
     /// Returns unresolved settlements, sorted by id.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn unresolved(&self, after: Option<&PaymentId>, limit: usize) -> Result<Vec<UnresolvedSettlement>, StoreError> {
         let range = match after {
             Some(after) => UNRESOLVED.all().after(after),
@@ -176,10 +167,6 @@ impl Payments {
     }
 
     /// Returns the number of unresolved settlements and when the oldest began. Reads at most `most` of them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn summarize_unresolved(&self, max: usize) -> Result<(usize, Option<Timestamp>), StoreError> {
         let count = count_unresolved(&*self.store, max).await?;
         let oldest = self.unresolved(None, max).await?.iter().map(|settlement| settlement.since).min();
@@ -187,10 +174,6 @@ impl Payments {
     }
 
     /// Resolves a settlement as an admin decides.
-    ///
-    /// # Errors
-    ///
-    /// Why it stays unresolved.
     pub async fn resolve_unresolved(&self, id: &PaymentId, resolution: &Resolution) -> Result<PaymentState, ResolutionError> {
         let record = PAYMENTS.get(&*self.store, id).await?.ok_or(ResolutionError::Unknown)?;
         if record.state != PaymentPhase::Unresolved {
@@ -235,10 +218,6 @@ impl Payments {
     }
 
     /// Looks up some unresolved settlements on the chain, if a pass through them is due.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub(super) async fn look_at_unresolved(&self) -> Result<(), StoreError> {
         let after = {
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
@@ -326,7 +305,6 @@ fn has_ended_with(record: &PaymentRecord, outcome: &SettleOutcome) -> bool {
     }
 }
 
-/// Parses the payment of an intent.
 fn payment_of(record: &PaymentRecord) -> Option<OfferedX402> {
     let intent = record.intent.as_ref()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();

@@ -7,7 +7,7 @@ use tollhouse_store::{Batch, KeyPosition, SumLimit, Tx, UpdatePlan};
 
 use super::{
     Direction, Durability, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, PayoutStatus, Payouts,
-    Period, StoreError, Table, TerminatedText, Timestamp, comes_to, damaged, key, schema, update,
+    Period, StoreError, Table, TerminatedText, Timestamp, damaged, key, move_to, schema, update,
 };
 use crate::{
     ledger::{Cause, Dollars, Posting},
@@ -29,14 +29,12 @@ struct NewestPacket {
     collecting: bool,
 }
 
-/// Unpaid earnings.
 #[derive(Debug, Default)]
 struct PendingReceipts {
     net: u64,
     last: Option<(TerminatedText<BuilderId>, ReceiptId)>,
 }
 
-/// The progress of a payout.
 enum CollectStep {
     /// Unknown: look again.
     Again,
@@ -72,7 +70,6 @@ impl Payouts {
         }
     }
 
-    /// Returns the payout that is being collected, or begins one.
     async fn begin<'a>(&self, mut tx: Tx<'a>, builder: &BuilderId) -> Result<UpdatePlan<'a, Option<PayoutId>>, PayoutError> {
         // The earnings counted below stay unpaid as long as no other payout begins.
         let head = tx.get(&PAYOUT_HEADS, builder).await?;
@@ -93,17 +90,13 @@ impl Payouts {
         }
         let packet = Packet::collecting(builder, settings, PacketDraft { until: KeyPosition::of(&until), withheld }, self.clock.now());
         let id = packet.id.clone();
-        comes_to(&mut tx, None, &packet).await?;
+        move_to(&mut tx, None, packet.status);
         tx.put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: true });
         tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
         tx.answer(Some(id))
     }
 
     /// Continues every interrupted payout, newest first. Reads no others.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn resume(&self) -> Result<(), PayoutError> {
         let mut last = None;
         loop {
@@ -117,7 +110,6 @@ impl Payouts {
         }
     }
 
-    /// Sums all unpaid earnings.
     async fn waiting(&self, builder: &BuilderId) -> Result<PendingReceipts, StoreError> {
         let (mut waiting, mut range) = (PendingReceipts::default(), UNPAID.under(&TerminatedText(builder.clone())));
         loop {
@@ -179,7 +171,7 @@ impl Payouts {
         packet.status = PayoutStatus::Created;
         packet.updated_at = self.clock.now();
         let event = self.event(Kind::PayoutCreated, &packet);
-        comes_to(&mut tx, Some(row.value.status), &packet).await?;
+        move_to(&mut tx, Some(row.value.status), packet.status);
         tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &NewestPacket { id: id.clone(), collecting: false });
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
         tx.answer(CollectStep::Done(Box::new(packet), Some(event)))

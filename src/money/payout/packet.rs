@@ -10,10 +10,9 @@ use tollhouse_event::Kind;
 use tollhouse_store::KeyPosition;
 use tollhouse_tool::{MicroUsd, public_texts};
 
-use super::{PayoutError, PayoutSettings, status::PayoutStatus};
+use super::{PayoutError, PayoutSettings, PayoutStatus};
 use crate::Network;
 
-/// Maximum length of a reason, in characters.
 const MAX_REASON: usize = public_texts::MAX_MONEY_REASON;
 
 /// The time span in which the receipts of a payout were issued.
@@ -38,7 +37,6 @@ pub struct Packet {
     /// The amount in micro-USD: the net amounts of its receipts, minus `withheld` once it is complete.
     pub amount: u64,
     /// Refunds of earlier sales that are withheld, in micro-USD.
-    #[serde(default)]
     pub withheld: u64,
     /// Number of receipts.
     pub receipt_count: u64,
@@ -69,7 +67,6 @@ pub struct Packet {
 }
 tollhouse_store::json_values!(Packet);
 
-/// The data for a new payout.
 pub(super) struct PacketDraft {
     /// The last row of `Unpaid` that belongs to it.
     pub(super) until: KeyPosition,
@@ -111,7 +108,6 @@ pub enum CheckedDecision {
 }
 
 impl PayoutDecision {
-    /// Returns the kind of the event.
     pub(super) fn kind(&self) -> Kind {
         match self.decision {
             PayoutAction::Approve => Kind::PayoutApproved,

@@ -20,7 +20,6 @@ pub struct QuoteDocument {
     slug: String,
     endpoint_id: String,
     price_usd: MicroUsd,
-    /// The items of the total.
     lines: Vec<CostLine>,
     total_usd: MicroUsd,
     currency: &'static str,
@@ -28,7 +27,6 @@ pub struct QuoteDocument {
     expires_at: Timestamp,
     /// The exact requirements that a payment of a v2 client must accept. Empty if the call is free.
     accepts: Value,
-    /// The requirements for v1 clients.
     accepts_v1: Value,
     payment_route: Value,
     /// The amounts to arrive, in known tokens.

@@ -30,7 +30,6 @@ pub fn bytes_hash(bytes: &[u8]) -> String {
     written(Sha256::new_with_prefix(bytes))
 }
 
-/// Formats a hash.
 pub(crate) fn written(hash: Sha256) -> String {
     let mut digits = [0; 64];
     hex::encode_to_slice(hash.finalize(), &mut digits).expect("32 bytes have 64 digits");
@@ -48,7 +47,6 @@ pub fn request_hash(endpoint_id: &str, input: &[u8]) -> String {
     written(Sha256::new().chain_update(head).chain_update(input).chain_update(b"}"))
 }
 
-/// Appends canonical JSON.
 fn put_canonical(text: &mut Vec<u8>, value: &Value) {
     if is_canonical(value) {
         put(text, value);

@@ -70,7 +70,6 @@ impl<'a> Parts<'a> {
         Ok(Self { header, payload: decode(payload)?, signed: signed.as_bytes(), signature })
     }
 
-    /// Returns whether `key` signed it.
     pub(super) fn is_by(&self, key: &VerifyingKey) -> bool {
         key.verify_strict(self.signed, &Signature::from_bytes(&self.signature)).is_ok()
     }

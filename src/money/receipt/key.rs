@@ -18,13 +18,14 @@ use tollhouse_store::{Store, StoreError};
 use zeroize::Zeroizing;
 
 use super::{
-    OfferFormat, OfferReceipt, Receipt, ReceiptDraft, ReceiptPayment, SettledTransfer, UnsignedReceipt, canonical,
+    OfferFormat, OfferReceipt, Receipt, ReceiptDraft, UnsignedReceipt, canonical,
     eip712::TypedSigner,
     free::FREE_RECEIPTS,
     jws,
     offer::{self, Offer, Payload},
     record::RECEIPTS,
 };
+use crate::{Settlement, SettlementKind};
 
 /// The key file: PKCS#8 in PEM, readable only by its owner.
 const KEY_FILE: &str = "receipt-key.pem";
@@ -85,10 +86,6 @@ impl ReceiptSigner {
     }
 
     /// Uses the given key, with the former public keys in the data folder.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::Given`], and errors of the file.
     pub fn given(given: &str, folder: &Path) -> Result<Self, KeyError> {
         let key = SigningKey::from_pkcs8_pem(given.trim()).map_err(|_| KeyError::Given)?;
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
@@ -101,10 +98,6 @@ impl ReceiptSigner {
     }
 
     /// Returns whether the key is missing although the store has receipts, which a new key could not verify.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn is_truncated(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);
@@ -114,10 +107,6 @@ impl ReceiptSigner {
     }
 
     /// Retires the key in the data folder and creates a new one. Receipts signed by the old one can still be verified.
-    ///
-    /// # Errors
-    ///
-    /// See [`ReceiptSigner::open`].
     pub fn rotate(folder: &Path) -> Result<Self, KeyError> {
         let before = Self::open(folder)?;
         // First add the old key to the former ones, then replace it: a crash in between loses neither.
@@ -165,9 +154,9 @@ impl ReceiptSigner {
 
     /// Returns the `extensions` of a payment's settle response, if they differ from those in its record.
     #[must_use]
-    pub fn settle_extensions(&self, draft: &ReceiptDraft, payment: &ReceiptPayment) -> Option<Value> {
-        let (Some(typed), ReceiptPayment::X402(transfer)) = (&self.typed, payment) else { return None };
-        Some(offer::extensions(&typed.receipt(&Payload::new(draft, transfer))))
+    pub fn settle_extensions(&self, draft: &ReceiptDraft, settlement: &Settlement) -> Option<Value> {
+        let typed = self.typed.as_ref().filter(|_| settlement.kind == SettlementKind::X402)?;
+        Some(offer::extensions(&typed.receipt(&Payload::new(draft, settlement))))
     }
 
     /// Returns the key id: the RFC 7638 thumbprint.
@@ -190,15 +179,16 @@ impl ReceiptSigner {
         json!({ "keys": keys.collect::<Vec<_>>() })
     }
 
-    /// Makes the signed receipt of a call.
+    /// Makes the signed receipt of a paid call. `simulated` marks play money.
     #[must_use]
-    pub fn receipt(&self, draft: ReceiptDraft, payment: ReceiptPayment) -> Receipt {
-        self.sign(match payment {
-            ReceiptPayment::Free => UnsignedReceipt::free(draft),
-            ReceiptPayment::Credit { credit } => UnsignedReceipt::credit(draft, &credit),
-            ReceiptPayment::X402(transfer) => {
-                let offer_receipt = self.offer_receipt(&draft, &transfer);
-                UnsignedReceipt::x402(draft, transfer, offer_receipt)
+    pub fn receipt(&self, draft: ReceiptDraft, settlement: &Settlement, simulated: bool) -> Receipt {
+        self.sign(match settlement.kind {
+            SettlementKind::Credit => UnsignedReceipt::credit(draft, &settlement.payer),
+            SettlementKind::X402 => {
+                let payload = json_of(&Payload::new(&draft, settlement));
+                let signature = self.jws(self.did_url(), None, &payload);
+                let offer_receipt = OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature };
+                UnsignedReceipt::x402(draft, settlement, simulated, offer_receipt)
             }
         })
     }
@@ -232,11 +222,6 @@ impl ReceiptSigner {
 
     fn sign_json(&self, record: &Value) -> String {
         self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
-    }
-
-    fn offer_receipt(&self, draft: &ReceiptDraft, transfer: &SettledTransfer) -> OfferReceipt {
-        let payload = json_of(&Payload::new(draft, transfer));
-        OfferReceipt { format: OfferReceipt::FORMAT.to_owned(), signature: self.jws(self.did_url(), None, &payload) }
     }
 
     fn did_url(&self) -> String {
@@ -301,7 +286,6 @@ fn create(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     })
 }
 
-/// Replaces a file atomically.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
     write_temp(path, bytes, |draft| fs::rename(draft, path))
 }
@@ -350,7 +334,7 @@ mod tests {
         let store = MemoryStore::default();
         assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap(), "the first start makes one");
         let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
-        store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec(), short: false }), Durability::Durable).await.unwrap();
+        store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec() }), Durability::Durable).await.unwrap();
         assert!(ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
         ReceiptSigner::open(folder.path()).unwrap();
         assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());

@@ -10,7 +10,6 @@ use super::ReceiptSigner;
 
 const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
 
-/// Maximum number of keys listed.
 const MAX: usize = 1_000;
 
 /// A public key, as a JWK.
@@ -32,10 +31,6 @@ impl std::fmt::Debug for PublishedKeys {
 
 impl PublishedKeys {
     /// Publishes the keys of this host to all hosts of the store.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open(store: Arc<dyn Store>, signer: Arc<ReceiptSigner>) -> Result<Self, StoreError> {
         if store.is_shared() {
             let mut batch = Batch::new();

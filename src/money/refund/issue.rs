@@ -12,8 +12,8 @@ use super::{
     error::{MAX_REASON, MAX_REFUNDS},
 };
 use crate::{
-    CreditError, IdempotencyKey, Network, Reorganization,
-    credit::{CreditRefund, Credits, number},
+    CreditError, IdempotencyKey, Movement, MovementKind, Network, Reorganization,
+    credit::{Credits, number},
     ledger::{Cause, POSTINGS, RefundAmounts, SaleAmounts},
     receipt::{self, UnsignedReceipt},
     sale::{Sale, SaleTotals},
@@ -65,7 +65,6 @@ struct PaidTotals {
     paid: SaleAmounts,
 }
 
-/// The event of a commit, with its owner.
 type RefundEffects = Option<(Owner, Event)>;
 
 impl IssuedRefund {
@@ -169,8 +168,9 @@ impl Refunds {
         let refund = Refund { number: number::next(at), amount, at, transaction, reason: query.reason.clone() };
         let returned = paid.returned(receipt, refund.number, at, before.sum(), amount);
         if let Some(credit) = paid.credit() {
-            let slug = &record.draft.slug;
-            Credits::refund(&mut tx, CreditRefund { credit, number: refund.number, at, amount, receipt, slug }).await?;
+            let (receipt_id, slug) = (Some(receipt.to_string()), Some(record.draft.slug.clone()));
+            let movement = Movement { receipt_id, slug, ..Movement::plain(at, MovementKind::Refund, amount) };
+            Credits::refund(&mut tx, credit, refund.number, movement).await?;
         }
         if let Some(builder) = paid.builder().filter(|_| !returned.net.is_zero()) {
             tx.add(&REFUNDS_OWED, builder, returned.net.0.into(), SumLimit::Floor(0));
@@ -259,7 +259,7 @@ async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<PaidTotals, RefundE
         return Err(RefundError::NothingPaid);
     }
     let posting = POSTINGS.get(store, &Cause::Sold(id.clone()).key()).await?;
-    let paid = posting.as_ref().and_then(SaleAmounts::of).ok_or(RefundError::BeforeTheLedger)?;
+    let paid = posting.as_ref().and_then(SaleAmounts::of).ok_or_else(|| damaged(id))?;
     Ok(PaidTotals { record, paid })
 }
 

@@ -13,7 +13,6 @@ pub(super) fn rescaled(units: u128, from: u32, to: u32) -> u128 {
     }
 }
 
-/// Formats units as a decimal number.
 pub(super) fn decimal(units: u128, decimals: u32) -> String {
     let one = 10_u128.saturating_pow(decimals);
     let part = format!("{:0width$}", units % one, width = decimals as usize);

@@ -30,7 +30,6 @@ impl RouteProvider for TableRoutes {
     }
 }
 
-/// A conversion of the table, with its cost.
 struct Hop {
     kind: &'static str,
     from: (&'static Venue, &'static str),

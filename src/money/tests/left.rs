@@ -22,8 +22,7 @@ impl Fixture {
         let store = || Arc::clone(&self.store);
         let replica = Replica::with_clock(store(), self.clock.clone());
         let events = Arc::new(Events::new(store(), self.clock.clone(), EventSettings::default()));
-        let finisher = ReceiptFinisher::new(Arc::clone(&self.signer), true, events, Sales::new(store()));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&self.signer), true, events, Sales::new(store())));
         let (facilitator, others, apart) = (Arc::clone(&self.facilitator), Arc::clone(&replica), Arc::clone(&self.objects));
         let payments = Payments::new(store(), facilitator, self.clock.clone(), config(), finisher, others, apart);
         Self { replica, payments, ..self }

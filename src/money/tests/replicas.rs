@@ -57,7 +57,7 @@ async fn pass(millis: u64, living: &[&Fixture]) {
     }
 }
 
-async fn two() -> (Fixture, Fixture) {
+pub(super) async fn two() -> (Fixture, Fixture) {
     let clock = Clock::fixed(NOW);
     let one = Fixture::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
     one.fund().await;
@@ -184,19 +184,9 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(PaymentPhase::Settled), PRICE.0, 1));
 }
 
-/// Returns two hosts that have found each other to be of the newest version.
-pub(super) async fn two_of_the_newest_version() -> (Fixture, Fixture) {
-    let (one, other) = two().await;
-    pass(LEASE_MS, &[&one, &other]).await;
-    for fixture in [&one, &other] {
-        assert!(fixture.replica.may_write(PAYMENTS_UNRESOLVED).await.unwrap());
-    }
-    (one, other)
-}
-
 /// Returns two hosts that share held balances, and a payer who can afford this many calls.
 async fn holding(calls: u64) -> (Fixture, Fixture, Payer) {
-    let (one, other) = two_of_the_newest_version().await;
+    let (one, other) = two().await;
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
     (one, other, payer)
@@ -226,10 +216,6 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
 #[tokio::test]
 async fn hosts_that_have_just_started_share_held_balances() {
     let (one, other) = two().await;
-    for fixture in [&one, &other] {
-        // As at the start of a host.
-        fixture.replica.write_what_all_read().await.unwrap();
-    }
     let payer = Payer::new(9);
     one.ledger.faucet(&payer.address(), PRICE).await.unwrap();
     let first = one.run(payer.pays(1)).await;

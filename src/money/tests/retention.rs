@@ -176,17 +176,16 @@ async fn an_idempotency_key_names_one_call_for_a_week() {
     assert_ne!(again.receipt_id, first.receipt_id);
 }
 
-/// Earlier versions wrote no tail, and accepted authorizations without expiry.
 #[tokio::test]
-async fn a_spent_payment_of_an_older_version_is_remembered_for_good() {
+async fn spent_payment_without_expiry_is_kept_forever() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let shown = || offer(&payer.payload(&payer.valid_for(1, 6 * DAY)));
     fixture.buy(shown()).await;
     let (key, bytes) = fixture.all(Space::Payments).await.remove(0);
-    let mut older = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
-    older.tail = None;
-    fixture.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, older.to_bytes())]), Durability::Buffered).await.unwrap();
+    let mut record = crate::payments::record::PaymentRecord::of_bytes(&bytes).unwrap();
+    record.tail = None;
+    fixture.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, record.to_bytes())]), Durability::Buffered).await.unwrap();
     fixture.wait_until(DAY + 1).await;
     assert_eq!(code(fixture.admit(shown()).await), SPENT);
     fixture.wait_until(1_000 * DAY).await;

@@ -9,7 +9,6 @@ use tollhouse_tool::nests;
 use super::sample::SampleInput;
 use crate::{CallTerms, EntryMethod, terms::short};
 
-/// Name of the extension.
 pub(crate) const BAZAAR: &str = "bazaar";
 
 /// The level of detail of a tool's schemas.
@@ -17,7 +16,6 @@ pub(crate) const BAZAAR: &str = "bazaar";
 pub(super) enum Detail {
     /// Input and output schemas, with samples.
     Full,
-    /// The input schema.
     Input,
     /// No schemas.
     Short,
@@ -46,7 +44,6 @@ pub(super) fn entry_within(terms: &CallTerms, method: EntryMethod, bytes: usize)
     fitting.unwrap_or_else(|| entry(terms, method, Detail::Short))
 }
 
-/// Builds the entry for calling a tool this way.
 pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> Value {
     let mut shared = Map::new();
     let input = match detail {
@@ -85,7 +82,6 @@ pub(super) fn entry(terms: &CallTerms, method: EntryMethod, detail: Detail) -> V
     json!({ "info": info, "schema": schema })
 }
 
-/// Describes a call over HTTP, with the input in `member`.
 fn asked(method: &str, member: &str, input: SampleInput, shared: &mut Map<String, Value>) -> (Value, Value) {
     let mut info = json!({ "type": "http", "method": method });
     info[member] = input.sample;

@@ -31,9 +31,7 @@ pub(crate) const UPFRONT_BY_V2: &str =
 /// The gas that a settlement needs according to a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TriedGas {
-    /// The gas limit of its transaction.
     pub(crate) limit: u64,
-    /// Whether the payer is a contract.
     pub(crate) by_contract: bool,
 }
 
@@ -67,7 +65,6 @@ pub struct OfferedX402 {
 pub(crate) struct ShownPayment {
     version: WireVersion,
     payload: Value,
-    /// The client's id.
     client_id: Option<String>,
     /// The signed part, if it is valid.
     exact: Result<Exact, Refusal>,
@@ -80,7 +77,6 @@ struct Exact {
 }
 
 impl ShownPayment {
-    /// Decodes a payment header.
     pub(crate) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
             return Err(malformed(format!("payment header is {} bytes, limit {MAX_HEADER_BYTES}", header.len())));
@@ -192,8 +188,7 @@ impl OfferedPayment {
     }
 }
 
-/// Returns the digest of a named payment.
-pub(crate) fn named_digest(digest: &str, name: &str) -> String {
+fn named_digest(digest: &str, name: &str) -> String {
     hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize())
 }
 

@@ -9,7 +9,6 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ed25519_dalek::{Signature, VerifyingKey};
 use sha2::{Digest as _, Sha256};
 
-/// The token programs.
 const TOKEN_PROGRAMS: [&str; 2] = ["TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA", "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"];
 
 /// Code and length of their instruction that also names the token and its decimals.
@@ -44,7 +43,6 @@ pub struct Transaction {
 /// Why a transaction is not a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It is malformed.
     Form,
     /// It does not make exactly one token transfer.
     NoTransfer,
@@ -108,7 +106,6 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Parses a legacy message or one of version 0.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = Bytes(bytes);
         let versioned = bytes.first()? & 0x80 != 0;
@@ -141,7 +138,6 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The rest of the input.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -40,7 +40,6 @@ pub struct X402Challenge {
     pub failed: Option<SettlementNotice>,
 }
 
-/// The data for a challenge.
 pub(crate) struct PaymentQuestion<'a> {
     /// The ways to pay, for v1 and v2.
     pub(crate) accepts: [Vec<Value>; 2],
@@ -51,7 +50,6 @@ pub(crate) struct PaymentQuestion<'a> {
 }
 
 impl X402Challenge {
-    /// Builds the challenge for `question`.
     pub(crate) fn new(question: &PaymentQuestion<'_>, error: &str) -> Self {
         let PaymentQuestion { accepts: [accepts_v1, accepts_v2], offers, terms, entry_method: method } = question;
         let (terms, method, error) = (*terms, *method, short(error));
@@ -105,7 +103,6 @@ fn sentence(terms: &CallTerms, error: &str) -> String {
     if error == Refusal::NoPayment.to_string() { costs } else { format!("Not charged: the payment was refused ({error}). {costs}") }
 }
 
-/// Describes the paid resource.
 fn resource(terms: &CallTerms, method: EntryMethod, cut: ChallengeDetail) -> Value {
     let describe = |tag: &&String| (1..=MAX_TAG).contains(&tag.len()) && tag.bytes().all(|b| (b' '..=b'~').contains(&b));
     let tags: Vec<_> = terms.tags.iter().filter(describe).take(MAX_TAGS).collect();

@@ -16,7 +16,6 @@ use crate::{
 };
 
 impl Check<'_> {
-    /// Sums the movements of each credit.
     pub(super) async fn credits(&mut self) -> Result<(), StoreError> {
         let mut range = CREDITS.all();
         while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
@@ -61,8 +60,8 @@ impl Check<'_> {
 
     /// Checks that a movement has its posting. Their amounts are compared from the posting's side.
     async fn movement(&mut self, id: &CreditId, number: u64, movement: &Movement) -> Result<(), StoreError> {
-        // Movements from before the ledger, and those of zero, have none.
-        if movement.at < self.opened || movement.amount.is_zero() {
+        // Movements of zero have none.
+        if movement.amount.is_zero() {
             return Ok(());
         }
         let receipt = movement.receipt_id.as_ref().and_then(|id| id.parse::<ReceiptId>().ok());

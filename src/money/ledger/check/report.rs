@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Maximum number of inconsistencies listed. All are counted.
 const MAX_LISTED: usize = 100;
 
 /// The counts of checked rows, and the inconsistencies.

@@ -25,7 +25,6 @@ const REVERTED_GAS: u64 = 65_000;
 /// Maximum time that a settlement waits for others of its payer.
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
-/// The counts of a builder or in total.
 #[derive(Debug, Clone, Copy, Default)]
 struct Both {
     newcomers: Burned,
