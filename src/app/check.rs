@@ -57,7 +57,7 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
             check.archived(&rows).await.map_err(StartError::Ledger)?;
         }
-        return Ok(StoreCheck { flaws, ledger: Some(check.found()) });
+        return Ok(StoreCheck { flaws, ledger: Some(check.report()) });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
     is_whole(&*store, &home.data, &home.store).await?;

@@ -454,7 +454,7 @@ pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
     while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
         check.archived(&rows).await.map_err(StartError::Ledger)?;
     }
-    Ok(check.found())
+    Ok(check.report())
 }
 
 /// Rotates the master key of a host that does not run, with its data in `data`.

@@ -30,5 +30,4 @@ pub use self::{
     posting::{Cause, Move, Posting},
     read::{AccountLine, LedgerPage, UnitLine, read},
     refund_split::{RefundAmounts, SaleAmounts},
-    sale_posting::SoldCall,
 };

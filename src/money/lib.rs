@@ -84,7 +84,7 @@ pub use self::{
         run_limits::{RunLimit, RunLimitReached},
     },
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, QuotedTerms, Quotes},
-    receipt_finisher::{Delivery, ReceiptContext, ReceiptFinisher, call_succeeded},
+    receipt_finisher::{CommitEffects, Delivery, ReceiptContext, ReceiptFinisher, SignedReceipt, call_succeeded},
     refusal::{Refusal, SettleError},
     reorganized::{Loss, Reorganization, ReorganizedSettlement, ResettledSettlement, count_reorganized},
     route::{AmountDue, RemoteRoutes, Route, RouteError, RouteProvider, RouteStart, TableRoutes, nearest},

@@ -26,6 +26,7 @@ mod sliding_window;
 pub(super) mod unpaid_runs;
 mod unresolved;
 mod unsent;
+mod warnings;
 
 use std::{
     collections::HashMap,
@@ -61,7 +62,7 @@ use super::{
     },
     receipt::PaymentKind,
     unresolved::index,
-    x402::{extensions, wire::PaymentQuestion},
+    x402::extensions,
 };
 
 const PAYMENTS: Table<PaymentId, PaymentRecord> = schema::PAYMENTS.indexed(&[open_intent, index]);
@@ -258,21 +259,18 @@ impl Payments {
     }
 
     /// Returns the developer credits.
-    #[must_use]
     pub fn credits(&self) -> &Arc<Credits> {
         &self.credits
     }
 
     /// Builds the challenge for a call under `terms`.
-    #[must_use]
     pub fn challenge(&self, terms: &CallTerms, method: EntryMethod, reason: &str) -> X402Challenge {
         let accepts = [WireVersion::V1, WireVersion::V2].map(|version| self.accepts(terms, version));
         let offers = self.offers(terms, method, &accepts[1]);
-        X402Challenge::new(&PaymentQuestion { accepts, offers, terms, entry_method: method }, reason)
+        X402Challenge::new(terms, method, &accepts, &offers, reason)
     }
 
     /// Returns the ways to pay for a call under `terms`, in the order of the settings.
-    #[must_use]
     pub fn accepts(&self, terms: &CallTerms, version: WireVersion) -> Vec<Value> {
         self.config.accepts(&self.facilitators, terms, version)
     }
@@ -285,7 +283,6 @@ impl Payments {
     }
 
     /// Describes the accepted payments, for the manifest.
-    #[must_use]
     pub fn describe(&self) -> Value {
         let AcceptedToken { asset, pay_to } = self.config.first();
         let simulated = self.facilitators.simulated();
@@ -312,13 +309,11 @@ impl Payments {
     }
 
     /// Returns the facilitator's status, for operators.
-    #[must_use]
     pub fn facilitator_status(&self) -> Option<Value> {
         self.facilitators.status()
     }
 
     /// Returns the status of each network's facilitator.
-    #[must_use]
     pub fn facilitator_statuses(&self) -> Value {
         self.facilitators.statuses()
     }
@@ -342,14 +337,12 @@ impl Payments {
     }
 
     /// Returns the counts of payers and tools to share with other hosts of the store.
-    #[must_use]
     pub fn tallies(&self) -> SharedCounts {
         let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
         runs.into_iter().chain(gas).collect()
     }
 
     /// Returns the number of settlements whose outcome is unknown.
-    #[must_use]
     pub fn open_intents(&self) -> usize {
         self.retries().len()
     }
@@ -357,7 +350,7 @@ impl Payments {
     /// Reads one record among many. An unreadable one is logged and skipped, so that it does not block the others.
     async fn read_shared(&self, id: &PaymentId) -> Result<Option<Row<PaymentId, PaymentRecord>>, StoreError> {
         let Some(found) = PAYMENTS.found(&*self.store, id).await? else { return Ok(None) };
-        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment does not read; it stays as it is");
+        let logged = |error| tracing::error!(payment.id = %id, %error, "the record of a payment is malformed and is skipped");
         Ok(PAYMENTS.read(found).map_err(logged).ok())
     }
 
@@ -392,13 +385,11 @@ fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
 
 impl Admission {
     /// Returns the payment's id.
-    #[must_use]
     pub fn id(&self) -> &PaymentId {
         &self.id
     }
 
     /// Returns the payer's address, shortened, or `None` for credit.
-    #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
             PaymentMeans::X402(payment) => Some(crate::receipt::shortened(payment.signed.sender())),
@@ -407,7 +398,6 @@ impl Admission {
     }
 
     /// Returns the means of payment as in the receipt.
-    #[must_use]
     pub fn kind(&self) -> PaymentKind {
         match self.means {
             PaymentMeans::X402(_) => PaymentKind::X402,

@@ -18,6 +18,7 @@
 mod collect;
 mod configure;
 mod consistency;
+mod error;
 mod packet;
 mod states;
 #[cfg(test)]
@@ -37,9 +38,10 @@ use tollhouse_tool::{MicroUsd, Owner};
 
 use self::states::{PAYOUT_STATES, move_to};
 pub use self::{
-    configure::{PayoutSettings, SettingsDraft},
+    configure::SettingsDraft,
     consistency::check_packets,
-    packet::{CheckedDecision, Packet, PayoutAction, PayoutDecision, Period},
+    error::PayoutError,
+    packet::{Packet, PayoutAction, PayoutDecision, PayoutSettings, Period},
     states::{PacketCounts, PayoutStatus},
 };
 use super::{
@@ -52,7 +54,7 @@ use super::{
 
 type Key = (TerminatedText<String>, PayoutId);
 
-pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[builder_index, stands]);
+pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[builder_index, state_index]);
 pub(crate) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
 pub(crate) const PAYOUT_RECEIPTS: Table<(TerminatedText<PayoutId>, String), UnpaidSale> = schema::PAYOUT_RECEIPTS.holding();
 
@@ -60,32 +62,8 @@ fn builder_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
 }
 
-fn stands((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
+fn state_index((_, id): &Key, packet: &Packet) -> Option<IndexEntry> {
     Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
-}
-
-/// Why a payout failed, or its settings were rejected.
-#[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum PayoutError {
-    /// An invalid field. `pointer` is its JSON Pointer.
-    #[error("{message}")]
-    Field { pointer: &'static str, message: String },
-    #[error("say first where payouts go: POST /ai/builders/payout-settings")]
-    NoSettings,
-    #[error("{amount} USD wait to be paid out, the minimum is {minimum} USD")]
-    BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
-    #[error("no payout has this id")]
-    Unknown,
-    #[error("this payout is another builder's")]
-    NotOwner,
-    #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
-    WrongState { from: PayoutStatus, to: PayoutStatus },
-    /// Carries the current revision.
-    #[error("the settings are at revision {0}")]
-    Changed(u64),
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// The payouts of all builders.

@@ -79,7 +79,6 @@ impl Quotes {
     }
 
     /// Makes a quote for the current `terms`.
-    #[must_use]
     pub fn make(&self, terms: &CallTerms) -> Quote {
         let created_at = self.clock.now();
         let expires_at = created_at.plus(self.lifetime);

@@ -18,9 +18,9 @@ mod key;
 mod offer;
 mod published;
 mod record;
-#[cfg(test)]
-mod samples;
 mod stored;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use draft::{PaymentKind, ReceiptDraft};

@@ -15,7 +15,7 @@ use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use crate::{
     ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer,
-    ledger::SoldCall,
+    ledger::Posting,
     receipt::{OfferReceipt, ReceiptDraft, ReceiptSigner, UnsignedReceipt},
     sale::{Sale, SaleTotals, Sales, UnpaidSale},
 };
@@ -95,7 +95,6 @@ impl ReceiptFinisher {
     }
 
     /// Encodes a closing for the intent.
-    #[must_use]
     pub fn encode(closing: &ReceiptContext) -> Vec<u8> {
         serde_json::to_vec(closing).expect("a closing has text keys")
     }
@@ -129,22 +128,15 @@ impl ReceiptFinisher {
     }
 
     /// Makes the receipt of a call from the draft that was passed to [`Payments::settle`](crate::Payments::settle).
-    pub(crate) fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> SignedReceipt {
+    pub fn finish(&self, draft: &[u8], settlement: &Settlement, mut answer: StoredAnswer) -> SignedReceipt {
         let closing = ReceiptContext::decode(draft);
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         let totals = SaleTotals::paid(closing.receipt.price_usd, closing.fee);
         let unpaid = UnpaidSale { net: totals.net, at_ms: closing.receipt.issued_at.0 };
         let mut rows = self.sales.row(&closing.sale(totals), &closing.owner, closing.receipt.issued_at, &answer.receipt_id);
         rows.append(unpaid.stored(&closing.owner, &closing.receipt.receipt_id));
-        let sold = SoldCall {
-            receipt: &closing.receipt.receipt_id,
-            at: self.events.now(),
-            owner: &closing.owner,
-            totals,
-            settlement,
-            simulated: self.simulated,
-        };
-        rows.append(sold.posting().stored());
+        let (id, at) = (&closing.receipt.receipt_id, self.events.now());
+        rows.append(Posting::sale(id, at, &closing.owner, totals, settlement, self.simulated).stored());
         if let Some(registrant) = &closing.registered {
             rows.append(registrant.stored());
         }
@@ -239,7 +231,7 @@ impl ReceiptFinisher {
     }
 
     /// Announces events to live subscribers.
-    pub(crate) fn announce(&self, news: CommitEffects) {
+    pub fn announce(&self, news: CommitEffects) {
         self.sales.sold(&news.owner);
         for event in news.events {
             self.events.announce(&news.owner, event);

@@ -72,7 +72,6 @@ impl RefundedTotal {
 
 impl Refund {
     /// Encodes the public part as JSON.
-    #[must_use]
     pub fn public(&self) -> Value {
         let mut refund = json!({ "amountUsd": self.amount, "at": self.at });
         if let Some(transaction) = &self.transaction {

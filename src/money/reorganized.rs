@@ -19,7 +19,7 @@ pub(crate) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::
 pub(crate) const RESETTLED: Table<ReceiptId, ResettledSettlement> = schema::RESETTLED_SETTLEMENTS.holding();
 tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement, ResettledSettlement);
 
-/// Maximum number of earlier transactions that are kept of a settlement.
+/// Maximum number of earlier transactions that are stored per settlement.
 const MAX_FORMER: usize = 8;
 
 /// A signed payment, as far as it is needed to look it up by its nonce and to settle it again.
@@ -168,31 +168,26 @@ impl fmt::Display for Loss {
 
 impl ReorganizedSettlement {
     /// Returns the receipt.
-    #[must_use]
     pub fn receipt_id(&self) -> &ReceiptId {
         &self.settlement.receipt_id
     }
 
     /// Returns the transaction that was undone.
-    #[must_use]
     pub fn transaction(&self) -> &str {
         &self.settlement.transaction
     }
 
     /// Returns the network's CAIP-2 id.
-    #[must_use]
     pub fn network(&self) -> &str {
         &self.settlement.network
     }
 
     /// Returns the owner of the paid tool.
-    #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.settlement.owner
     }
 
     /// Returns the paid tool.
-    #[must_use]
     pub fn slug(&self) -> Option<&Slug> {
         self.settlement.slug.as_ref()
     }
@@ -203,7 +198,7 @@ impl WatchedSettlement {
         format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)
     }
 
-    /// Replaces its transaction. The previous one is kept as a former one.
+    /// Replaces its transaction. The previous one becomes a former one.
     pub(crate) fn made_by(&mut self, transaction: &str) {
         let before = std::mem::replace(&mut self.transaction, transaction.to_owned());
         self.former.push(before);

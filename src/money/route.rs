@@ -61,7 +61,6 @@ impl AmountDue {
 }
 
 /// Returns the amount due on the payer's network, or else the first one.
-#[must_use]
 pub fn nearest<'a>(dues: &'a [AmountDue], start: &RouteStart) -> Option<&'a AmountDue> {
     let there =
         |due: &&AmountDue| start.network.as_deref().is_some_and(|called| called == due.network || table::is_called(&due.network, called));
@@ -219,7 +218,7 @@ pub trait RouteProvider: std::fmt::Debug + Send + Sync {
     async fn route(&self, start: &RouteStart, due: &AmountDue) -> Result<Route, RouteError>;
 
     /// Returns whether it queries another service.
-    fn asks(&self) -> bool;
+    fn is_remote(&self) -> bool;
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@
 //!
 //! A refund adds a row like a call, on the day of the call, so no line of a report is negative.
 
-mod consistency;
 mod fold;
 mod report;
+mod seller_cache;
 mod sellers;
 #[cfg(test)]
 mod tests;
@@ -38,10 +38,10 @@ use tollhouse_base::{
 use tollhouse_store::{Batch, SaleKey, Store, Table, TerminatedText, schema};
 use tollhouse_tool::{MicroUsd, Owner, Slug};
 
-use self::sellers::SellerCache;
+use self::seller_cache::SellerCache;
 pub use self::{
-    consistency::check_sellers,
     report::{HostReport, ReportDetail, RevenueLine, RevenueReport},
+    sellers::check_sellers,
 };
 
 /// The whole price in basis points.
@@ -116,13 +116,11 @@ impl SaleTotals {
     }
 
     /// Returns the host's fees after refunds.
-    #[must_use]
     pub fn fees_after_refunds(&self) -> u64 {
         self.fees.saturating_sub(self.refunded_fees)
     }
 
     /// Returns the builder's part after refunds.
-    #[must_use]
     pub fn net_after_refunds(&self) -> u64 {
         self.net.saturating_sub(self.refunded.saturating_sub(self.refunded_fees))
     }
@@ -239,7 +237,6 @@ pub(crate) fn day(at: Timestamp) -> u32 {
 }
 
 /// Returns the start of the UTC day of `at`.
-#[must_use]
 pub fn start_of_day(at: Timestamp) -> Timestamp {
     begin(day(at))
 }

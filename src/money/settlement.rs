@@ -1,4 +1,4 @@
-//! Settlements: begun ones, and their results.
+//! Started settlements and their results.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -53,7 +53,7 @@ pub enum SettlementKind {
     Credit,
 }
 
-/// A settlement that has begun, as recorded in its intent.
+/// A started settlement, as recorded in its intent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedSettlement {
     /// When the intent was written.

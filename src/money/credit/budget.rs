@@ -21,7 +21,7 @@ const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();
 /// Key of the sum over all tools of a day. No slug is empty.
 const ALL_TOOLS: &str = "";
 
-/// Days for which the sums are kept.
+/// Days for which the sums are stored.
 const RETAINED_DAYS: u32 = 7;
 
 const MAX_LISTED_TOOLS: usize = 1_000;
@@ -135,7 +135,7 @@ impl Credits {
         }))
     }
 
-    /// Deletes sums of days that are no longer kept.
+    /// Deletes sums of expired days.
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
         let removed = rows.all().before(&day(self.clock.now()).saturating_sub(RETAINED_DAYS));

@@ -45,7 +45,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The result of a minting, stored by its idempotency key. It is kept as long as the movement that it made.
+/// The result of a minting, stored by its idempotency key. It is stored as long as its movement.
 #[derive(Debug, Serialize, Deserialize)]
 struct MintRow {
     request: String,

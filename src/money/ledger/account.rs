@@ -7,10 +7,7 @@ use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
 use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use crate::{
-    credit::{number::BALANCE, row::LINES},
-    settlement::Settlement,
-};
+use crate::credit::{number::BALANCE, row::LINES};
 
 pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
 pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
@@ -84,14 +81,6 @@ pub struct Token {
 /// The unit of dollar accounts.
 pub(crate) const DOLLARS: &str = "micro-USD";
 
-impl Token {
-    /// Returns the token that a settlement moved.
-    #[must_use]
-    pub fn of(settlement: &Settlement, simulated: bool) -> Self {
-        Self { network: settlement.network.clone(), token: settlement.asset.clone(), simulated }
-    }
-}
-
 impl Dollars {
     /// Returns the account for an owner's earnings.
     #[must_use]
@@ -110,7 +99,6 @@ pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i12
 
 impl Account {
     /// Returns its unit: [`DOLLARS`], or the smallest units of a token.
-    #[must_use]
     pub fn unit(&self) -> String {
         match self {
             Self::Dollars(_) => DOLLARS.to_owned(),

@@ -29,21 +29,21 @@ const PAGE: usize = 1_000;
 pub async fn check(store: &dyn Store) -> Result<LedgerReport, StoreError> {
     let mut check = Check::new(store);
     check.all().await?;
-    Ok(check.found())
+    Ok(check.report())
 }
 
 /// A running check.
 pub struct Check<'a> {
     store: &'a dyn Store,
     sums: BTreeMap<String, (String, i128)>,
-    found: LedgerReport,
+    report: LedgerReport,
 }
 
 impl<'a> Check<'a> {
     /// Constructs a check of this store.
     #[must_use]
     pub fn new(store: &'a dyn Store) -> Self {
-        Self { store, sums: BTreeMap::new(), found: LedgerReport::default() }
+        Self { store, sums: BTreeMap::new(), report: LedgerReport::default() }
     }
 
     /// Compares archived versions of immutable rows with the store.
@@ -77,16 +77,15 @@ impl<'a> Check<'a> {
                 if let Some(lost) = settlement.lost {
                     reason = format!("{reason}, and its money is lost: {lost}");
                 }
-                self.found.wrong(format!("receipt {receipt}"), reason);
+                self.report.mismatch(format!("receipt {receipt}"), reason);
             }
         }
         Ok(())
     }
 
     /// Returns the result.
-    #[must_use]
-    pub fn found(self) -> LedgerReport {
-        self.found
+    pub fn report(self) -> LedgerReport {
+        self.report
     }
 
     /// Sums the postings, and checks that the record behind each exists.
@@ -95,12 +94,12 @@ impl<'a> Check<'a> {
         while let Some(page) = POSTINGS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key, value: posting, .. }) = self.sound(row) else { continue };
-                self.found.postings += 1;
+                self.report.postings += 1;
                 for (account, by) in posting.changes() {
                     self.sums.entry(account.to_string()).or_insert((account.unit(), 0)).1 += by;
                 }
                 if posting.cause().key() != key {
-                    self.found.wrong(format!("posting {key}"), "tells of another cause than that which it is found by");
+                    self.report.mismatch(format!("posting {key}"), "has a cause that does not match its key");
                 }
                 self.posting(&key, &posting).await?;
             }
@@ -127,9 +126,9 @@ impl<'a> Check<'a> {
             balances.insert(Account::Dollars(Dollars::Credit(credit)).to_string(), sum);
         }
         let what = format!("account {CREDITS_TOGETHER}");
-        self.found.agrees(what, ("its balance is", credits_together), ("the credits have together", together));
+        self.report.expect_equal(what, ("its balance is", credits_together), ("the credits have together", together));
         for (name, balance) in &balances {
-            self.found.accounts += 1;
+            self.report.accounts += 1;
             let posted = match self.sums.remove(name) {
                 Some((unit, posted)) => {
                     *units.entry(unit).or_default() += balance;
@@ -137,13 +136,13 @@ impl<'a> Check<'a> {
                 }
                 None => 0,
             };
-            self.found.agrees(format!("account {name}"), ("its balance is", *balance), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {name}"), ("its balance is", *balance), ("its postings come to", posted));
         }
         for (name, (_, posted)) in std::mem::take(&mut self.sums) {
-            self.found.agrees(format!("account {name}"), ("its balance is", 0), ("its postings come to", posted));
+            self.report.expect_equal(format!("account {name}"), ("its balance is", 0), ("its postings come to", posted));
         }
         for (unit, sum) in units {
-            self.found.agrees(format!("all accounts of {unit}"), ("they come to", sum), ("and should to", 0));
+            self.report.expect_equal(format!("all accounts of {unit}"), ("they come to", sum), ("and should to", 0));
         }
         Ok(())
     }
@@ -154,6 +153,6 @@ impl<'a> Check<'a> {
 
     /// Returns a readable row, or reports an unreadable one.
     fn sound<T>(&mut self, row: Result<T, StoreError>) -> Option<T> {
-        row.map_err(|error| self.found.wrong("a row", error.to_string())).ok()
+        row.map_err(|error| self.report.mismatch("a row", error.to_string())).ok()
     }
 }

@@ -102,19 +102,16 @@ impl Posting {
     }
 
     /// Returns its cause.
-    #[must_use]
     pub fn cause(&self) -> &Cause {
         &self.cause
     }
 
     /// Returns its movements.
-    #[must_use]
     pub fn moves(&self) -> &[Move] {
         &self.moves
     }
 
     /// Returns the changes of account balances. For each unit they sum to zero.
-    #[must_use]
     pub fn changes(&self) -> BTreeMap<Account, i128> {
         let mut changes = BTreeMap::new();
         for moved in &self.moves {
@@ -152,7 +149,6 @@ impl Move {
 
 impl Cause {
     /// Returns the key of the posting. Each cause has one posting.
-    #[must_use]
     pub fn key(&self) -> String {
         match self {
             Self::Minted(credit, movement) => format!("minted/{credit}/{movement}"),

@@ -7,7 +7,7 @@ use tollhouse_telemetry::counters::SLOWED_RUNS;
 
 use super::{
     Admission, Admit, PAYMENTS, PaymentMeans, PaymentRequest, Payments, Reservation, RunHolds, credit_known,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     gas::{GasCaller, GasRefusal, cover::GasCover},
     record::{ExpiryInfo, PaymentRecord},
     run_limits::RunLimitReached,
@@ -79,7 +79,7 @@ impl Payments {
         }
         let facilitator = self.facilitators.of(payment.asset.network);
         let balance = tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(&payment));
-        let (verdict, balance) = tokio::join!(asked("verify", facilitator.verify(&payment), VerifyResult::name), balance);
+        let (verdict, balance) = tokio::join!(measured("verify", facilitator.verify(&payment), VerifyResult::name), balance);
         let has_moved = match verdict {
             VerifyResult::Valid => false,
             VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
@@ -124,7 +124,7 @@ impl Payments {
             return Ok(false);
         }
         let started = StartedSettlement { at: self.clock.now(), facilitator: Some(facilitator.identity()), transaction: None };
-        let found = asked("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
+        let found = measured("look_up", facilitator.look_up(payment, &started), SettleOutcome::name).await;
         Ok(matches!(found, SettleOutcome::Settled(_)))
     }
 

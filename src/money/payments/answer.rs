@@ -40,7 +40,6 @@ impl AnswerRow {
 }
 
 /// Returns the name and hex SHA-256 of the object with an answer's body, or `None` if the row has none.
-#[must_use]
 pub fn object_of(written: &WrittenRow) -> Option<(String, String)> {
     PAYMENT_ANSWERS.read(written.of(&PAYMENT_ANSWERS)?).ok()?.value.object.map(|object| (object.name, object.sha256))
 }
@@ -98,7 +97,7 @@ impl Payments {
         let Some(found) = PAYMENT_ANSWERS.found(&*self.store, id).await? else { return Ok(()) };
         match PAYMENT_ANSWERS.read(found) {
             Ok(row) => _ = self.objects.ends(batch, row.value.object.map(|object| object.name)),
-            Err(error) => tracing::error!(payment.id = %id, %error, "an answer that goes does not read: an object of it stays"),
+            Err(error) => tracing::error!(payment.id = %id, %error, "a deleted answer is malformed: its object, if any, is not deleted"),
         }
         batch.delete(&PAYMENT_ANSWERS, id);
         Ok(())

@@ -169,7 +169,6 @@ impl Payments {
     }
 
     /// Returns the details for the payer of an owed payment while no run begins.
-    #[must_use]
     pub fn unanswered_by(&self, owed: &OwedPayment) -> Unanswered {
         self.unanswered(owed.id.clone(), &owed.record)
     }
@@ -203,7 +202,6 @@ impl Payments {
 
 impl OwedPayment {
     /// Returns the payment's id.
-    #[must_use]
     pub fn payment(&self) -> &PaymentId {
         &self.id
     }
@@ -211,31 +209,26 @@ impl OwedPayment {
 
 impl OwedRun {
     /// Returns the payment's id.
-    #[must_use]
     pub fn payment(&self) -> &PaymentId {
         &self.unanswered.payment
     }
 
     /// Returns the id of the settlement's receipt.
-    #[must_use]
     pub fn receipt(&self) -> &str {
         &self.unanswered.receipt
     }
 
     /// Returns the payer's address, shortened, or `None` for credit.
-    #[must_use]
     pub fn payer(&self) -> Option<String> {
         self.payer.clone()
     }
 
     /// Returns the means of payment as in the receipt.
-    #[must_use]
     pub fn kind(&self) -> PaymentKind {
         self.kind
     }
 
     /// Returns whether the money moved for this run and not for an earlier one.
-    #[must_use]
     pub fn is_first(&self) -> bool {
         self.is_first
     }
@@ -363,7 +356,7 @@ impl Payments {
             tx.answer(())
         });
         if let Err(error) = stopping.await {
-            tracing::warn!(payment.id = %id, %error, "that a run is over could not be written; its payment can be used again later");
+            tracing::warn!(payment.id = %id, %error, "the end of a run could not be recorded; its payment can be used again later");
         }
     }
 }

@@ -27,7 +27,7 @@ enum Bought {
     Answer(StoredAnswer),
     /// The answer's object is missing or corrupt.
     Lost,
-    /// The answer is no longer kept.
+    /// The answer has expired.
     NotKept,
 }
 

@@ -147,7 +147,7 @@ pub(crate) struct HeldBalance {
 /// An answer owed to a payer who was charged before the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owed {
-    /// Number of runs that have begun. Runs for which the host had no room do not count.
+    /// Number of started runs. Runs for which the host had no room do not count.
     pub(crate) runs: u32,
     /// The time until which another run can begin, in milliseconds since 1970. 0 while settling.
     pub(crate) until_ms: u64,
@@ -273,26 +273,11 @@ impl PaymentRecord {
     }
 
     /// Reduces it to the fact that its nonce is spent, and by which transaction. It is kept forever, since it has no
-    /// tail.
+    /// expiry. Nothing more is owed.
     pub(crate) fn spent(self) -> Self {
-        let none = String::new;
-        Self {
-            holder: none(),
-            request: none(),
-            digest: none(),
-            answer: None,
-            intent: None,
-            tail: None,
-            settler: None,
-            owed: None,
-            ..self.over()
-        }
-    }
-
-    /// Turns an owed payment into a settled one. Nothing more can be requested once the record is reduced to its nonce.
-    fn over(self) -> Self {
         let state = if self.state == PaymentPhase::Owed { PaymentPhase::Settled } else { self.state };
-        Self { state, ..self }
+        let (holder, request, digest) = Default::default();
+        Self { state, holder, request, digest, answer: None, intent: None, tail: None, settler: None, owed: None, ..self }
     }
 
     pub(crate) fn due(&self, now: Timestamp) -> RecordTimeout {

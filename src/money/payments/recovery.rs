@@ -44,7 +44,7 @@ impl Payments {
             }
         }
         if settling > 0 {
-            tracing::info!(payments = settling, "settlements were open when the host ended, and are being resolved");
+            tracing::info!(payments = settling, "settlements were open when the host stopped, and are being looked up");
         }
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Payments {
                             Ok(named) if named.value == id => _ = batch.remove(&PAYMENT_NAMES, &named),
                             Ok(_) => {}
                             Err(error) => {
-                                tracing::error!(payment.id = %id, %error, "the name of a payment does not read; it stays as it is")
+                                tracing::error!(payment.id = %id, %error, "the name of a payment is malformed and is skipped")
                             }
                         }
                     }
@@ -218,9 +218,9 @@ impl Payments {
     /// Releases a reservation of this process whose call is gone. If that fails, the next round retries.
     pub(super) async fn release_departed(&self, row: &Row<PaymentId, PaymentRecord>) {
         match self.release(row).await {
-            Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation that no call held any more was released"),
+            Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation without a call was released"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %row.key, %error, "a reservation that no call holds could not be released"),
+            Err(error) => tracing::warn!(payment.id = %row.key, %error, "a reservation without a call could not be released"),
         }
     }
 
@@ -230,7 +230,7 @@ impl Payments {
         match self.release(&PAYMENTS.own(id.clone(), record.clone())).await {
             Ok(released) => Some(released),
             Err(error) => {
-                tracing::error!(payment.id = %id, %error, "a reservation could not be released; it is tried again");
+                tracing::error!(payment.id = %id, %error, "a reservation could not be released; the host will try again");
                 self.orphaned().insert(id.clone(), record.clone());
                 None
             }

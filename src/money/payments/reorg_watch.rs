@@ -112,7 +112,7 @@ impl Payments {
                 let row = match row {
                     Ok(row) => row,
                     Err(error) => {
-                        tracing::error!(%error, "the row of a watched settlement does not read; it stays as it is");
+                        tracing::error!(%error, "the row of a watched settlement is malformed and is skipped");
                         continue;
                     }
                 };
@@ -171,7 +171,7 @@ impl Payments {
                         receipt.id = %reorganized.receipt_id(),
                         transaction = reorganized.transaction(),
                         network = reorganized.network(),
-                        "a reorganization of the chain took a settlement back: its transaction is in no block any more"
+                        "a reorganization of the chain undid a settlement: its transaction is no longer in a block"
                     );
                     self.finisher.announce(news);
                 }

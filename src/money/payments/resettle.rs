@@ -17,7 +17,7 @@ use tollhouse_telemetry::counters::SETTLEMENT_FAULTS;
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     gas::{Burner, GasCaller},
     record::{AnswerLocation, PaymentPhase, PaymentRecord, SettlementIntent, SettlementNotice},
     unpaid_runs::Standing,
@@ -127,7 +127,7 @@ impl Payments {
         let transaction = sent.unwrap_or_else(|| undone.value.transaction().to_owned());
         let started =
             StartedSettlement { at: signed.started_at, facilitator: Some(facilitator.identity()), transaction: Some(transaction) };
-        let finding = asked("look_up", facilitator.find_again(&payment, &started), SettleOutcome::name);
+        let finding = measured("look_up", facilitator.find_again(&payment, &started), SettleOutcome::name);
         let mut outcome = timeout(LOOKUP_PATIENCE, finding).await.unwrap_or_else(|_| unknown("the chain did not answer in time"));
         if let SettleOutcome::Lost(cause) = &outcome {
             tracing::info!(receipt.id = %row.key, cause, "the authorization of a reorganized settlement is unused");
@@ -215,7 +215,7 @@ impl Payments {
         let hash = transaction.as_deref();
         tracing::info!(receipt.id = %row.key, transaction = hash, "the payment of a reorganized settlement is sent again");
         let started = StartedSettlement { transaction, ..started };
-        let settling = asked("settle", facilitator.settle(payment, &started), SettleOutcome::name);
+        let settling = measured("settle", facilitator.settle(payment, &started), SettleOutcome::name);
         let outcome = match timeout(SENDING_PATIENCE, settling).await {
             Ok(settled @ SettleOutcome::Settled(_)) => settled,
             // Only the chain decides that the money is lost.

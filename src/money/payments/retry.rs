@@ -64,7 +64,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns whether the pass has begun. The first begins a while after the start.
+    /// Returns whether the pass has started. The first starts a while after the host.
     pub(super) fn has_begun(&mut self, now: Instant) -> bool {
         now >= *self.begins.get_or_insert(now + PASS_EVERY)
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_settlement_is_asked_about_ever_more_rarely() {
+    fn open_settlement_is_queried_less_and_less_often() {
         let now = Instant::now();
         let tries = std::iter::successors(Some(PollBackoff::default()), |retry| Some(retry.next(now)));
         let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();

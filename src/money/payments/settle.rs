@@ -10,7 +10,7 @@ use tollhouse_telemetry::{
 
 use super::{
     Admission, OpenRun, PAYMENTS, PaymentMeans, Payments, RunHolds, answer,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     gas::{Burner, CountedGas, GasCaller, cover::is_underpaid},
     resettle,
     retry::PollBackoff,
@@ -100,7 +100,7 @@ impl Payments {
         }
         enter(Stage::Settle);
         let settling = self.facilitators.of(payment.asset.network).settle(&payment, &started);
-        let outcome = asked("settle", settling, SettleOutcome::name).await;
+        let outcome = measured("settle", settling, SettleOutcome::name).await;
         if settled_elsewhere::note_spent_before(&id, &payment, &outcome) {
             self.alarms.spent_elsewhere();
         }
@@ -198,7 +198,7 @@ impl Payments {
             tx.answer::<_, StoreError>(())
         });
         if let Err(error) = freeing.await {
-            tracing::warn!(payment.id = %id, %error, "the balance of an open settlement is held still");
+            tracing::warn!(payment.id = %id, %error, "the held balance of an open settlement could not be released");
         }
     }
 
@@ -300,7 +300,7 @@ impl Payments {
             PrepareError::Refused { reason, message } => (reason, message),
             PrepareError::Away(cause) => {
                 tracing::warn!(payment.id = %admission.id, cause, "a payment is released: its settlement could not be prepared");
-                (NOT_SERVED.to_owned(), "the facilitator is away".to_owned())
+                (NOT_SERVED.to_owned(), "the facilitator is unavailable".to_owned())
             }
         };
         let outcome = SettleOutcome::Refused { reason: reason.clone(), message: message.clone() };
@@ -309,11 +309,7 @@ impl Payments {
         }
         admission.reserved = false;
         self.release_reservation(&admission.id, &admission.record).await;
-        let (rows, news) = self.finisher.refuse(draft, &reason);
-        match rows.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => self.finisher.announce(news),
-            Err(error) => tracing::warn!(payment.id = %admission.id, %error, "a settlement that could not be prepared was not recorded"),
-        }
+        self.record_refusal(&admission.id, draft, &reason).await;
         let notice = match &admission.means {
             PaymentMeans::X402(payment) => {
                 let network = payment.requirements["network"].as_str().unwrap_or_default();
@@ -323,6 +319,15 @@ impl Payments {
             PaymentMeans::Credit(_) => None,
         };
         SettleError::Refused { reason, message, notice }
+    }
+
+    /// Records that a payment was refused before its settlement began.
+    pub(super) async fn record_refusal(&self, id: &PaymentId, draft: &[u8], reason: &str) {
+        let (rows, news) = self.finisher.refuse(draft, reason);
+        match rows.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => self.finisher.announce(news),
+            Err(error) => tracing::warn!(payment.id = %id, %error, "a refused payment was not recorded"),
+        }
     }
 
     /// Records the outcome of a settlement. `answer` is the answer that it pays for, if available.
@@ -424,13 +429,13 @@ impl Payments {
                 (Ok(finished.answer), finished.news)
             }
             SettleOutcome::Unsent(cause) => {
-                tracing::warn!(payment.id = %id, cause, "a payment is released: nobody could be asked to settle it");
+                tracing::warn!(payment.id = %id, cause, "a payment is released: its facilitator could not be reached");
                 (record.state, record.owed) = (PaymentPhase::Released, None);
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
                 self.forget_answer(&mut tx, id).await?;
                 tx.append(rows);
-                let message = "the facilitator is away".to_owned();
+                let message = "the facilitator is unavailable".to_owned();
                 (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
             }
             SettleOutcome::Refused { reason, message } => {
@@ -446,7 +451,7 @@ impl Payments {
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
             SettleOutcome::Unknown(cause) | SettleOutcome::Lost(cause) => {
-                tracing::warn!(payment.id = %id, cause, "the facilitator did not say how a settlement ended");
+                tracing::warn!(payment.id = %id, cause, "the facilitator did not report the outcome of a settlement");
                 return Err(unknown());
             }
         };

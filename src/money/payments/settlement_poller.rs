@@ -4,7 +4,6 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use serde_json::Value;
 use tokio::{
     sync::OwnedSemaphorePermit,
     task::JoinSet,
@@ -14,9 +13,10 @@ use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     record::{PaymentRecord, Settler},
     retry::PollBackoff,
+    unresolved::payment_of,
 };
 use crate::{OfferedX402, PaymentId, PaymentPhase, SettleError, SettleOutcome};
 
@@ -106,15 +106,13 @@ impl Payments {
         match PAYMENTS.get(&*self.store, id).await {
             Ok(Some(record)) if self.is_ours(&record) => self.resolve(id, &record).await,
             Ok(_) => {}
-            Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be looked at"),
+            Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be read"),
         }
     }
 
     async fn resolve(&self, id: &PaymentId, record: &PaymentRecord) {
-        let Some(intent) = &record.intent else { return };
-        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-        let Ok(payment) = OfferedX402::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)) else {
-            tracing::error!(payment.id = %id, "an intent does not read");
+        let Some(payment) = payment_of(record) else {
+            tracing::error!(payment.id = %id, "the intent of an open settlement is malformed");
             self.ask_later(id);
             if self.is_overdue(record) {
                 self.give_up(id).await;
@@ -125,8 +123,8 @@ impl Payments {
         let facilitator = self.facilitators.of(payment.asset.network);
         let own = started.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
         let outcome = match own {
-            true => asked("resolve", facilitator.resolve(&payment, &started), SettleOutcome::name).await,
-            false => asked("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name).await,
+            true => measured("resolve", facilitator.resolve(&payment, &started), SettleOutcome::name).await,
+            false => measured("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name).await,
         };
         let outcome = match outcome {
             // An overdue settlement, on which an admin decides next, is not sent again.
@@ -172,7 +170,7 @@ impl Payments {
             return SettleOutcome::Unknown(format!("{cause}; it was not sent again: {error}"));
         }
         tracing::info!(payment.id = %id, transaction, cause, "an open settlement is sent again by another transaction");
-        match asked("settle", facilitator.settle(payment, &renewed.started()), SettleOutcome::name).await {
+        match measured("settle", facilitator.settle(payment, &renewed.started()), SettleOutcome::name).await {
             // The previous transaction may still be in a pool.
             SettleOutcome::Unsent(cause) | SettleOutcome::Lost(cause) => SettleOutcome::Unknown(cause),
             SettleOutcome::Refused { reason, .. } => SettleOutcome::Unknown(format!("the second transaction was refused: {reason}")),

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_the_newest_and_never_more_than_there_is() {
+    fn take_back_removes_the_newest_events_and_no_more_than_there_are() {
         let mut recent = SlidingWindow::default();
         recent.add(5, at(0));
         recent.add(3, at(30));

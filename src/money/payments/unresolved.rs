@@ -15,7 +15,7 @@ use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     PAYMENTS, Payments,
-    facilitator_calls::asked,
+    facilitator_calls::measured,
     record::{PaymentRecord, PaymentState, Settler},
     settle::{PaymentConclusion, outcome_of},
 };
@@ -88,7 +88,7 @@ pub enum ResolutionError {
     #[error("the transaction did not make this payment, or it already pays for another receipt")]
     NotPaid,
     /// The outcome is still unknown.
-    #[error("nobody can say how the settlement ended: {0}")]
+    #[error("the outcome of the settlement is unknown: {0}")]
     Undecided(String),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -124,7 +124,9 @@ impl Payments {
                 self.open_runs().remove(id);
             }
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement could not be marked as unresolved; it is tried again"),
+            Err(error) => {
+                tracing::warn!(payment.id = %id, %error, "a settlement could not be marked as unresolved; the host will try again")
+            }
         }
     }
 
@@ -145,7 +147,7 @@ impl Payments {
         tracing::error!(
             payment.id = %id,
             %started,
-            "nobody says how a settlement ended, and nobody is asked any more: resolve it with `tollhouse settlements`"
+            "the outcome of a settlement is unknown, and the host stops looking it up: resolve it with `tollhouse settlements`"
         );
         PAYMENTS_ENDED.count(["unresolved"]);
         news.into_iter().for_each(|news| self.finisher.announce(news));
@@ -183,7 +185,7 @@ impl Payments {
         let outcome = match resolution {
             Resolution::LookUp => {
                 let facilitator = self.facilitators.of(payment.asset.network);
-                asked("look_up", facilitator.look_up(&payment, &record.started()), SettleOutcome::name).await
+                measured("look_up", facilitator.look_up(&payment, &record.started()), SettleOutcome::name).await
             }
             Resolution::Paid { transaction } => self.paid_by(&payment, transaction).await?,
             Resolution::Unpaid => {
@@ -250,12 +252,14 @@ impl Payments {
             return;
         }
         let started = record.started();
-        let looking = asked("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name);
+        let looking = measured("look_up", facilitator.look_up(&payment, &started), SettleOutcome::name);
         let Ok(outcome @ (SettleOutcome::Settled(_) | SettleOutcome::Refused { .. })) = timeout(TIMEOUT, looking).await else { return };
         match self.end_unresolved(id, &outcome).await {
             Ok(true) => tracing::info!(payment.id = %id, outcome = outcome.name(), "the chain resolved a settlement"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(payment.id = %id, %error, "a settlement stays unresolved, though the chain knows how it ended"),
+            Err(error) => {
+                tracing::warn!(payment.id = %id, %error, "the outcome of an unresolved settlement was found on the chain, but could not be recorded")
+            }
         }
     }
 
@@ -305,7 +309,8 @@ fn has_ended_with(record: &PaymentRecord, outcome: &SettleOutcome) -> bool {
     }
 }
 
-fn payment_of(record: &PaymentRecord) -> Option<OfferedX402> {
+/// Returns the payment of a settlement, or `None` if its intent is malformed.
+pub(super) fn payment_of(record: &PaymentRecord) -> Option<OfferedX402> {
     let intent = record.intent.as_ref()?;
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     OfferedX402::from_parts(intent.version, parse(&intent.payload), parse(&intent.requirements)).ok()

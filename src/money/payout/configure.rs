@@ -1,36 +1,17 @@
 //! Reads and changes a builder's payout settings.
 
-use serde::{Deserialize, Serialize};
-use tollhouse_base::{clock::Timestamp, id::BuilderId};
+use serde::Deserialize;
+use tollhouse_base::id::BuilderId;
 use tollhouse_store::{Durability, StoreError, Table, schema, update};
 use tollhouse_tool::MicroUsd;
 
-use super::{PayoutError, Payouts};
+use super::{Payouts, error::PayoutError, packet::PayoutSettings};
 use crate::{Asset, Network};
 
 const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
-tollhouse_store::json_values!(PayoutSettings);
 
 /// Default minimum of a payout: 1 USD.
 const DEFAULT_MINIMUM: MicroUsd = MicroUsd(1_000_000);
-
-/// The recipient, token and minimum of payouts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PayoutSettings {
-    /// The recipient's address in canonical form.
-    pub address: String,
-    /// The network's CAIP-2 id.
-    pub network: String,
-    /// Address of the token.
-    pub asset: String,
-    /// Minimum amount of a payout.
-    pub minimum_usd: MicroUsd,
-    /// When they were last changed.
-    pub updated_at: Timestamp,
-    /// Number of changes.
-    pub revision: u64,
-}
 
 /// The request body for changing payout settings.
 #[derive(Debug, Clone, Deserialize)]

@@ -32,7 +32,6 @@ impl PayoutStatus {
     }
 
     /// Returns its name in JSON.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Collecting => "collecting",

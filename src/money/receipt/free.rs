@@ -111,7 +111,6 @@ impl FreeReceipts {
     }
 
     /// Returns whether another host of the store may have made the receipt within the last `millis` milliseconds.
-    #[must_use]
     pub fn is_recent(&self, id: &ReceiptId, millis: u64) -> bool {
         let (made_at, now) = (id.made_at(), self.clock.now());
         self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_jws_is_refused() {
+    fn malformed_jws_is_refused() {
         let good = sign(&rfc_key(), &header(), b"{}");
         for bad in
             ["", ".", "..", "a.b.c", "e30.e30", &good[..good.len() - 4], &format!("{good}="), &format!("{good}.e30"), &format!(" {good}")]

@@ -92,7 +92,6 @@ impl ReceiptSigner {
     }
 
     /// Returns whether the key with this id is a former key.
-    #[must_use]
     pub fn had(&self, kid: &str) -> bool {
         self.retired.iter().any(|key| jws::thumbprint(key) == kid)
     }
@@ -129,7 +128,6 @@ impl ReceiptSigner {
     }
 
     /// Describes the key and format of offers and receipts in challenges and settlements.
-    #[must_use]
     pub fn offers_by(&self) -> Value {
         match &self.typed {
             Some(typed) => json!({ "format": "eip712", "address": typed.address().to_checksum(None) }),
@@ -138,7 +136,6 @@ impl ReceiptSigner {
     }
 
     /// Signs offers for `resource`, one per entry of `accepts`.
-    #[must_use]
     pub fn offers(&self, resource: &str, accepts: &[Value], valid_until: Timestamp) -> Vec<Value> {
         let signed = accepts.iter().enumerate().map(|(index, accepted)| {
             let offer = Offer::new(resource, accepted, valid_until.as_secs());
@@ -153,20 +150,17 @@ impl ReceiptSigner {
     }
 
     /// Returns the `extensions` of a payment's settle response, if they differ from those in its record.
-    #[must_use]
     pub fn settle_extensions(&self, draft: &ReceiptDraft, settlement: &Settlement) -> Option<Value> {
         let typed = self.typed.as_ref().filter(|_| settlement.kind == SettlementKind::X402)?;
         Some(offer::extensions(&typed.receipt(&Payload::new(draft, settlement))))
     }
 
     /// Returns the key id: the RFC 7638 thumbprint.
-    #[must_use]
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
     /// Returns the JWK set for `/.well-known/jwks.json`: the current and former keys.
-    #[must_use]
     pub fn jwks(&self) -> Value {
         let public = self.key.verifying_key();
         let keys = [&public].into_iter().chain(&self.retired).map(|key| {
@@ -215,7 +209,6 @@ impl ReceiptSigner {
     }
 
     /// Signs a payout: a compact JWS (EdDSA) over its canonical JSON.
-    #[must_use]
     pub fn sign_payout(&self, packet: &Value) -> String {
         self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
     }
@@ -319,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn key_is_made_once_and_kept() {
+    fn key_is_created_once_and_then_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let first = ReceiptSigner::open(folder.path()).unwrap();
         let again = ReceiptSigner::open(folder.path()).unwrap();
@@ -427,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_are_signed_in_the_format_that_was_asked_for() {
+    fn offers_are_signed_in_the_requested_format() {
         let accepts = [json!({ "scheme": "exact", "network": "eip155:84532", "asset": "0x1", "payTo": "0x2", "amount": "7" })];
         for (format, name, by) in [(OfferFormat::Jws, "jws", "kid"), (OfferFormat::Eip712, "eip712", "address")] {
             let folder = tempfile::tempdir().unwrap();

@@ -58,7 +58,6 @@ impl OfferReceipt {
     pub(super) const FORMAT: &'static str = "jws";
 
     /// Returns the `extensions` of a settle response with this receipt.
-    #[must_use]
     pub fn extensions(&self) -> Value {
         extensions(&json!(self))
     }

@@ -56,7 +56,7 @@ impl PublishedKeys {
                 let others: Vec<_> = others.filter_map(|(_, key)| Some(key?.0)).collect();
                 jwks["keys"] = json!([listed(&jwks), &others].concat());
             }
-            Err(error) => tracing::warn!(%error, "the keys of other hosts could not be read, and are not told"),
+            Err(error) => tracing::warn!(%error, "the receipt keys of other hosts could not be read and are not listed"),
         }
         jwks
     }

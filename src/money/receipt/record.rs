@@ -104,7 +104,6 @@ impl UnsignedReceipt {
     }
 
     /// Encodes the record for the store. It is signed when fetched.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         to_bytes(self)
     }

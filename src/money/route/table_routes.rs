@@ -25,7 +25,7 @@ impl RouteProvider for TableRoutes {
         found(start, due)
     }
 
-    fn asks(&self) -> bool {
+    fn is_remote(&self) -> bool {
         false
     }
 }

@@ -33,7 +33,7 @@ impl Sales {
                 tokio::time::sleep(GATHER).await;
                 let Some(sales) = Weak::upgrade(&sales) else { return };
                 if let Err(error) = sales.fold_sold().await {
-                    tracing::warn!(%error, "sales could not be folded; they are counted all the same");
+                    tracing::warn!(%error, "sales could not be folded; reports still count them");
                 }
             }
         });

@@ -2,54 +2,26 @@
 //!
 //! The commit of a sale also lists its seller, unless this host knows that it is listed.
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tollhouse_store::{Batch, Direction, SaleKey, StoreError, Table, TerminatedText, postcard_values, schema};
+use tollhouse_base::check_report::CheckReport;
+use tollhouse_store::{Batch, Direction, SaleKey, Store, StoreError, Table, TerminatedText, postcard_values, schema};
 
-use super::{Sales, day_of, of, report::PAGE};
+use super::{SALES, Sales, day_of, of, report::PAGE};
 
 /// The key is the interval and the owner.
 pub(super) const SELLERS: Table<(u32, TerminatedText<String>), Seller> = schema::SELLERS.holding();
 
-const INTERVAL: u32 = 32;
-
-const MAX_CACHED: usize = 100_000;
+const INTERVAL_DAYS: u32 = 32;
 
 /// Marks an owner with sales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seller;
 postcard_values!(Seller);
 
-/// The sellers that this host knows to be listed, by interval.
-#[derive(Debug, Default)]
-pub(super) struct SellerCache(Mutex<HashMap<u32, HashSet<String>>>);
-
-impl SellerCache {
-    fn has(&self, interval: u32, share: &str) -> bool {
-        self.owners().get(&interval).is_some_and(|owners| owners.contains(share))
-    }
-
-    fn insert(&self, interval: u32, share: &str) {
-        let mut owners = self.owners();
-        let full = owners.values().map(HashSet::len).sum::<usize>() >= MAX_CACHED;
-        let evicted = if full { std::mem::take(&mut *owners) } else { HashMap::new() };
-        owners.entry(interval).or_default().insert(share.to_owned());
-        // The evicted ones are dropped outside of the lock.
-        drop(owners);
-        drop(evicted);
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashMap<u32, HashSet<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 pub(super) fn interval(day: u32) -> u32 {
-    day / INTERVAL
+    day / INTERVAL_DAYS
 }
 
 impl Sales {
@@ -76,4 +48,19 @@ impl Sales {
             rest = rest.after(&SELLERS.key(last)?);
         }
     }
+}
+
+/// Compares the list of sellers with the sales.
+/// An unreadable row is reported as a flaw.
+pub async fn check_sellers(store: &dyn Store, flaws: &mut CheckReport) -> Result<(), StoreError> {
+    let (mut rows, mut before) = (SALES.inspect(store, PAGE), None);
+    while let Some(row) = rows.next(flaws).await? {
+        let seller = (interval(day_of(&row.key.1)), row.key.0);
+        if before.as_ref() != Some(&seller) {
+            let listed = SELLERS.get(store, &seller).await?.is_some();
+            flaws.unless(listed, || format!("{} sold something, and is not listed", seller.1.0));
+            before = Some(seller);
+        }
+    }
+    Ok(())
 }

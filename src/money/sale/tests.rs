@@ -86,7 +86,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
 }
 
 #[tokio::test]
-async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
+async fn sales_are_folded_automatically_once_started() {
     let sales = Sales::new(Arc::new(MemoryStore::new()));
     sales.start();
     let owner = builder();
@@ -161,7 +161,7 @@ async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhil
 }
 
 #[test]
-fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
+fn sale_that_earns_the_builder_nothing_does_not_wait_for_a_payout() {
     let (id, waits) = (ReceiptId::generate(), |net| UnpaidSale { net, at_ms: NOW.0 });
     assert!(waits(0).stored(&builder(), &id).changes_nothing());
     assert!(waits(1).stored(&Owner::Platform, &id).changes_nothing());
@@ -171,7 +171,7 @@ fn what_leaves_nothing_does_not_wait_to_be_paid_out() {
 /// Makes random calls of three owners, folds that fail before, after and during their commits, and reports in between.
 /// Each report must equal the sales so far.
 #[tokio::test]
-async fn every_report_equals_what_was_sold() {
+async fn every_report_equals_the_sales() {
     for seed in 1..=40_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));

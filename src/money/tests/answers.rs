@@ -65,7 +65,7 @@ async fn an_answer_goes_when_nobody_can_ask_for_it() {
 }
 
 #[tokio::test]
-async fn what_a_payment_did_not_buy_is_not_kept() {
+async fn answer_that_was_not_paid_for_is_not_stored() {
     let fixture = Fixture::new().await;
     for (nonce, mood) in [(1, FacilitatorMood::Refuses), (2, FacilitatorMood::Away)] {
         fixture.facilitator.feel(mood);

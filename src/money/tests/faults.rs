@@ -109,7 +109,7 @@ async fn whichever_write_fails_a_payment_settles_once() {
 }
 
 #[tokio::test]
-async fn a_reservation_that_the_store_did_not_confirm_is_no_dead_end() {
+async fn unconfirmed_reservation_does_not_block_the_payment() {
     for fault in MODES {
         for nth in 1..=2 {
             let story = format!("{fault:?} at {nth}");

@@ -133,7 +133,7 @@ async fn whatever_moves_money_every_posting_balances_and_all_of_it_agrees() {
 }
 
 #[tokio::test]
-async fn what_was_tampered_with_is_named_with_by_how_much() {
+async fn check_names_tampered_rows_and_the_difference() {
     let fixture = Fixture::new().await;
     // A movement at the moment when the ledger was opened has its posting.
     ledger::open(&*fixture.store, &fixture.clock).await.unwrap();
@@ -173,12 +173,12 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
         (Space::Postings, posting(&sold.receipt_id), None, format!("receipt {}: has no posting", sold.receipt_id)),
         (Space::Postings, posting(&other.receipt_id), None, format!("receipt {}: has no posting", other.receipt_id)),
         (Space::Postings, minted, None, format!("movement {number} of credit {}: has no posting", credit.id)),
-        (Space::Receipts, sold.receipt_id.clone().into_bytes(), None, format!("posting sold/{}: tells of a receipt", sold.receipt_id)),
+        (Space::Receipts, sold.receipt_id.clone().into_bytes(), None, format!("posting sold/{}: names a receipt", sold.receipt_id)),
         (Space::Receipts, other.receipt_id.clone().into_bytes(), Some(b"{}".to_vec()), format!("receipt {}: does not", other.receipt_id)),
         (Space::Unpaid, waiting(&other.receipt_id), None, format!("account builder/{builder}: what waits comes to 0")),
         (Space::Unpaid, waiting(&other.receipt_id), Some(unpaid.to_bytes()), format!("receipt {}: waits", other.receipt_id)),
         (Space::PayoutReceipts, in_packet, None, format!("packet {packet}: its amount is {net}, its receipts come to 0 (off by {net})")),
-        (Space::Payouts, whole, None, format!("posting packed/{packet}/{}: tells of a payout packet", sold.receipt_id)),
+        (Space::Payouts, whole, None, format!("posting packed/{packet}/{}: names a payout packet", sold.receipt_id)),
         (Space::Credits, credit.id.to_string().into_bytes(), None, format!("credit {}: has movements", credit.id)),
     ];
     for (space, key, instead, expected) in cases {
@@ -226,7 +226,7 @@ async fn a_hundred_disagreements_are_reported_and_all_are_counted() {
 pub(super) async fn archived(fixture: &Fixture, written: &[WrittenRow]) -> LedgerReport {
     let mut check = Check::new(&*fixture.store);
     check.archived(written).await.unwrap();
-    check.found()
+    check.report()
 }
 
 #[tokio::test]
@@ -247,8 +247,8 @@ async fn archived_rows_that_the_store_lacks_are_reported() {
     fixture.write(Space::Postings, format!("sold/{two}").into_bytes(), b"another".to_vec()).await;
     let listed: Vec<_> = archived(&fixture, &written).await.wrong.iter().map(ToString::to_string).collect();
     let requested = [
-        format!("posting sold/{two}: is not as the archive of the journal has it"),
-        format!("receipt {one}: is in the archive of the journal, and not in the store"),
+        format!("posting sold/{two}: differs from the journal's archive"),
+        format!("receipt {one}: is in the journal's archive but not in the store"),
     ];
     assert_eq!(listed, requested);
 }

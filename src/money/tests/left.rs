@@ -80,7 +80,7 @@ async fn clock_that_is_days_ahead_for_a_moment_forgets_no_payment() {
 }
 
 #[tokio::test]
-async fn call_on_credit_whose_answer_is_no_longer_kept_reports_it() {
+async fn repeated_credit_call_is_told_that_its_answer_expired() {
     let fixture = Fixture::new().await;
     let minted = fixture.payments.credits().mint(MicroUsd(1_000_000), "test", None).await.unwrap();
     let token = minted.token.unwrap();

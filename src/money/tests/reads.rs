@@ -65,7 +65,7 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
 }
 
 #[tokio::test]
-async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
+async fn reads_do_not_grow_with_folded_and_paid_out_sales() {
     let (short, long) = (reads(5, 10).await, reads(200, 30).await);
     assert_eq!(short, long);
     let max = long.iter().max_by_key(|(_, rows)| rows).unwrap();
@@ -100,7 +100,7 @@ async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
 }
 
 #[tokio::test]
-async fn payouts_that_are_not_asked_for_are_not_read() {
+async fn unrequested_payouts_are_not_read() {
     let (few, many) = (reads_of_payouts(2).await, reads_of_payouts(60).await);
     assert_eq!(few, many);
     assert!(many.iter().all(|(_, rows)| *rows <= 5), "{many:?}");
@@ -133,7 +133,7 @@ async fn host_report_reads_no_rows_of_idle_sellers() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_without_any() {
+async fn sales_left_by_a_crash_are_folded_without_reading_more_of_owners_without_sales() {
     let store = CountingStore::of(MemoryStore::new());
     let sales = Sales::new(Arc::clone(&store) as _);
     let mut owners: Vec<_> = (0..TURN + 20).map(|_| Owner::Builder(BuilderId::generate())).collect();

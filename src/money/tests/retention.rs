@@ -108,7 +108,7 @@ async fn an_authorization_that_is_valid_for_more_than_a_week_is_refused() {
 }
 
 #[tokio::test]
-async fn what_took_nothing_is_forgotten_sooner() {
+async fn payments_that_moved_no_money_expire_sooner() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     fixture.run(offer(&payer.payload(&payer.valid_for(1, 3 * DAY)))).await.release().await;
@@ -141,7 +141,7 @@ async fn a_payment_in_flight_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_taken_over_stays_with_who_has_it() {
+async fn reassigned_name_stays_with_its_new_payment() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     fixture.run(payer.pays_as(1, NAME)).await.release().await;
@@ -177,7 +177,7 @@ async fn an_idempotency_key_names_one_call_for_a_week() {
 }
 
 #[tokio::test]
-async fn spent_payment_without_expiry_is_kept_forever() {
+async fn spent_payment_without_expiry_is_never_deleted() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1);
     let shown = || offer(&payer.payload(&payer.valid_for(1, 6 * DAY)));

@@ -175,7 +175,7 @@ async fn restart_during_a_run_lets_the_payer_run_again() {
 }
 
 #[tokio::test]
-async fn run_that_another_host_has_begun_is_counted_once() {
+async fn run_started_by_another_host_is_counted_once() {
     let (one, other) = two().await;
     let run = one.charge(pays(1, 1)).await.unwrap();
     let id = run.payment().clone();
@@ -211,7 +211,7 @@ async fn run_of_a_host_that_loses_its_lease_is_repeated_and_answered_once() {
     let (lost, _) = late.deliver(answer(b"{}"), &delivery(false)).await.unwrap_err();
     assert!(matches!(lost, StoreError::Conflict), "{lost:?}");
     assert!(matches!(other.payments.ended(&id).await.unwrap(), HeldPaymentEnd::Running { .. }), "that did not end the other run");
-    assert_eq!(again.fail(true).await.runs_left, 8, "two runs have begun");
+    assert_eq!(again.fail(true).await.runs_left, 8, "two runs have started");
     other.again(pays(1, 1)).await.deliver(answer(ANSWER), &delivery(true)).await.unwrap();
     for fixture in [&one, &other] {
         assert_eq!(&stored(fixture.admit_upfront(pays(1, 1)).await).body[..], ANSWER);
@@ -257,7 +257,7 @@ async fn of_repeats_that_come_together_one_runs() {
 }
 
 #[tokio::test]
-async fn what_was_paid_for_one_tool_runs_no_other() {
+async fn payment_for_one_tool_does_not_run_another() {
     let fixture = Fixture::new().await;
     _ = fixture.charge(pays(1, 1)).await.unwrap().fail(true).await;
     let Ok(Admit::Owed(owed)) = fixture.admit_upfront(pays(1, 1)).await else { panic!("nothing is owed") };
@@ -296,5 +296,5 @@ async fn delivered_receipt_agrees_with_its_archived_version() {
     stored["priceUsd"] = json!(1);
     fixture.write(Space::Receipts, key, stored.to_string().into_bytes()).await;
     let found = archived(&fixture, &before).await;
-    assert_eq!(found.wrong[0].to_string(), format!("receipt {receipt}: is not as the archive of the journal has it"));
+    assert_eq!(found.wrong[0].to_string(), format!("receipt {receipt}: differs from the journal's archive"));
 }

@@ -119,7 +119,6 @@ impl SignedPayload {
     }
 
     /// Returns the payer as written.
-    #[must_use]
     pub fn sender(&self) -> &str {
         match self {
             Self::Transfer { authorization, .. } => &authorization.from,

@@ -34,7 +34,7 @@ pub struct Transaction {
     pub mint: String,
     /// The amount in the token's smallest unit.
     pub amount: u64,
-    /// SHA-256 of the signed message in hex. The network makes this transfer at most once, whoever completes it.
+    /// SHA-256 of the signed message in hex. The network executes this transfer at most once, whichever fee payer signs it.
     pub message_hash: String,
     /// SHA-256 of the signed message and the payer's signature in hex, which proves possession of the payment.
     pub digest: String,

@@ -21,7 +21,7 @@ impl Check<'_> {
         while let Some(page) = CREDITS.next(self.store, &mut range, PAGE).await? {
             for row in page {
                 let Some(Row { key: id, value: holder, .. }) = self.sound(row) else { continue };
-                self.found.credits += 1;
+                self.report.credits += 1;
                 self.credit(&id, &holder).await?;
             }
         }
@@ -29,7 +29,7 @@ impl Check<'_> {
         let mut range = LINES.all();
         while let Some((id, _)) = LINES.first(self.store, &range).await? {
             if CREDITS.get(self.store, &id).await?.is_none() {
-                self.found.wrong(format!("credit {id}"), "has movements, or a balance, and is not there");
+                self.report.mismatch(format!("credit {id}"), "has movements or a balance, but does not exist");
             }
             range = range.behind(&id);
         }
@@ -44,17 +44,17 @@ impl Check<'_> {
                 match line {
                     CreditRow::Balance(sum) => balance = sum,
                     CreditRow::Movement(movement) => {
-                        self.found.movements += 1;
+                        self.report.movements += 1;
                         moved += movement.change();
                         self.movement(id, number, &movement).await?;
                     }
                 }
             }
         }
-        self.found.agrees(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
+        self.report.expect_equal(format!("credit {id}"), ("its balance is", balance), ("its movements come to", moved));
         let taken = holder.revoked.as_ref().map_or(0, |revoked| revoked.amount.0.into());
         let revoked = self.posted(Dollars::Revoked(id.clone()));
-        self.found.agrees(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
+        self.report.expect_equal(format!("credit {id}"), ("was revoked with", taken), ("its account has", revoked));
         Ok(())
     }
 
@@ -73,9 +73,9 @@ impl Check<'_> {
         };
         let what = format!("movement {number} of credit {id}");
         match cause {
-            Some(cause) if POSTINGS.get(self.store, &cause.key()).await?.is_none() => self.found.wrong(what, "has no posting"),
+            Some(cause) if POSTINGS.get(self.store, &cause.key()).await?.is_none() => self.report.mismatch(what, "has no posting"),
             Some(_) => {}
-            None => self.found.wrong(what, "names no receipt"),
+            None => self.report.mismatch(what, "names no receipt"),
         }
         Ok(())
     }

@@ -13,12 +13,12 @@ impl Check<'_> {
     /// Checks that an immutable row still exists unchanged.
     pub(super) async fn still_there(&mut self, row: &WrittenRow) -> Result<(), StoreError> {
         let Some(what) = once(row) else { return Ok(()) };
-        self.found.archived += 1;
+        self.report.archived += 1;
         match row.became(self.store).await? {
             RowFate::Same => {}
             RowFate::Other if self.is_delivered(row).await? => {}
-            RowFate::Other => self.found.wrong(what, "is not as the archive of the journal has it"),
-            RowFate::Gone => self.found.wrong(what, "is in the archive of the journal, and not in the store"),
+            RowFate::Other => self.report.mismatch(what, "differs from the journal's archive"),
+            RowFate::Gone => self.report.mismatch(what, "is in the journal's archive but not in the store"),
         }
         Ok(())
     }

@@ -253,7 +253,7 @@ impl GasMeter {
                 changed.notified().await;
                 let Some(meter) = meter.upgrade() else { return };
                 if let Err(error) = meter.write(&*store, clock.now()).await {
-                    tracing::warn!(%error, "burned gas was not written to the store; it is tried again");
+                    tracing::warn!(%error, "burned gas was not written to the store; the host will try again");
                     drop(meter);
                     tokio::time::sleep(RETRY_PAUSE).await;
                     changed.notify_one();
@@ -313,10 +313,10 @@ impl Payments {
         let last = now.0 / INTERVAL_MS;
         for interval in last.saturating_sub(INTERVALS)..=last {
             // If it cannot be read, counting twice is better than not at all.
-            let noted = rows.sound(&*self.store, &rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
-            let Ok(Some((noted, _))) = noted else { continue };
+            let counted = rows.sound(&*self.store, &rows.under(&(interval, TextPrefix(&key))), MAX_COUNTED).await;
+            let Ok(Some((counted, _))) = counted else { continue };
             let mut burner = Burner::of_payer(payment.payer());
-            for row in &noted {
+            for row in &counted {
                 if let Some(name) = row.key.1.strip_prefix(&key).and_then(|rest| rest.strip_prefix('/')) {
                     burner.add(name);
                 }

@@ -24,7 +24,7 @@ const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
 const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Interval at which a customer is recorded in the store again.
-const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+const RECORDED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 const MAX_PAID: u32 = 1_000;
 
@@ -209,7 +209,7 @@ pub(super) struct Customer {
     /// When it paid first. `None` if it paid before this host knew it.
     first: Option<Duration>,
     /// When it was last recorded in the store.
-    noted: Option<Duration>,
+    recorded: Option<Duration>,
 }
 
 impl Customer {
@@ -242,9 +242,9 @@ impl Customer {
     /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.
     pub(super) fn pay(&mut self, now: ThrottleTime) -> bool {
         (self.paid, self.last) = ((self.paid + 1).min(MAX_PAID), now.elapsed);
-        let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);
+        let is_due = self.recorded.is_none_or(|recorded| now.elapsed.saturating_sub(recorded) >= RECORDED_EVERY);
         if is_due {
-            self.noted = Some(now.elapsed);
+            self.recorded = Some(now.elapsed);
         }
         is_due
     }

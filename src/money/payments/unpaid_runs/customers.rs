@@ -71,7 +71,7 @@ impl Payments {
         };
         if let Err(error) = written.await {
             // They are recorded again in a day. Until then this host remembers them.
-            tracing::warn!(%error, "the store was not told who has paid for which tool");
+            tracing::warn!(%error, "paying customers could not be recorded in the store");
         }
     }
 }

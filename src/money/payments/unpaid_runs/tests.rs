@@ -258,7 +258,7 @@ async fn unpaid_runs_at_one_host_count_at_the_others() {
     exchange();
     exchange();
     assert_eq!(bound(&other, &running("c", "one")), Some(RunLimit::Tool("one".parse().unwrap())));
-    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is told twice");
+    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is sent twice");
 }
 
 #[tokio::test(start_paused = true)]

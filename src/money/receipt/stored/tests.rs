@@ -9,7 +9,7 @@ use crate::{
     Settlement,
     receipt::{
         Receipt, ReceiptDraft, ReceiptSigner,
-        samples::{credit, draft, transfer},
+        tests::{credit, draft, transfer},
     },
 };
 
@@ -63,7 +63,7 @@ fn a_short_receipt_is_less_than_two_fifths() {
 
 /// Includes additions of a later version, and receipts that no version makes.
 #[test]
-fn what_would_not_read_as_it_was_is_kept_whole() {
+fn receipt_that_the_short_form_cannot_restore_is_stored_whole() {
     let signer = signer();
     let receipt = signer.receipt(draft(), &transfer(), true);
     let text = serde_json::to_string(&receipt).unwrap();
@@ -101,7 +101,7 @@ fn members_that_this_version_does_not_know_come_out_again() {
 }
 
 #[test]
-fn a_damaged_row_is_no_receipt() {
+fn damaged_row_does_not_decode_as_a_receipt() {
     let json = serde_json::to_vec(&signer().receipt(draft(), &transfer(), true)).unwrap();
     let row = stored(&json);
     for cut in 0..row.len() {

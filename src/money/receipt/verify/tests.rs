@@ -8,7 +8,7 @@ use tollhouse_store::StoreError;
 use super::*;
 use crate::receipt::{
     Receipt, ReceiptSigner,
-    samples::{credit, draft, transfer},
+    tests::{credit, draft, transfer},
 };
 
 fn signer() -> (TempDir, ReceiptSigner) {
@@ -84,7 +84,7 @@ fn record_shows_no_payer_in_full() {
 }
 
 #[test]
-fn what_was_altered_is_named_in_the_refusal() {
+fn refusal_names_the_altered_member() {
     let (_folder, signer) = signer();
     let mut receipt = paid(&signer);
     let describe = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
@@ -185,7 +185,7 @@ fn algorithm_none_is_refused() {
 }
 
 #[test]
-fn what_is_no_receipt_is_refused() {
+fn document_that_is_not_a_receipt_is_refused() {
     let (_folder, signer) = signer();
     let good = paid(&signer);
     let mut unsigned = good.clone();

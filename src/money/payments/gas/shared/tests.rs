@@ -59,7 +59,7 @@ async fn gas_that_one_host_burned_counts_at_the_others() {
     };
     burn(&one, "before", 1_000);
     exchange();
-    assert_eq!(other.last_hour(), 0, "what was burned before anybody asked is in the store");
+    assert_eq!(other.last_hour(), 0, "gas that was burned before the first exchange is in the store");
     burn(&one, "a", 1_000);
     for _ in 0..3 {
         burn(&one, "c", 100);

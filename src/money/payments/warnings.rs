@@ -1,0 +1,62 @@
+//! Warnings for operators, which the state of the host shows and the log repeats as alarms.
+
+use serde_json::{Value, json};
+
+use super::{Payments, alarms::KINDS};
+#[cfg(test)]
+use crate::{BurnedGas, SettlementGas};
+
+/// Thresholds for alarms: unpaid runs per minute, and open settlements.
+const MANY_UNPAID: u64 = 100;
+const MANY_OPEN: usize = 100;
+
+impl Payments {
+    /// Returns unpaid runs, burned gas and warnings, for operators.
+    pub fn unpaid(&self) -> Value {
+        let warnings: Vec<_> = self.warnings().into_iter().flatten().collect();
+        json!({ "runsLastMinute": self.throttle.unpaid(), "gas": self.gas.status(), "warnings": warnings })
+    }
+
+    fn warnings(&self) -> [Option<String>; KINDS] {
+        let (runs, open) = (self.throttle.unpaid(), self.open_intents());
+        let elsewhere = self.alarms.elsewhere();
+        [
+            (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
+            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: their outcome is unknown")),
+            self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
+            self.gas.is_underpaid_high().then(|| {
+                "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour, \
+                 and bring less than it costs"
+                    .to_owned()
+            }),
+            (elsewhere > 0).then(|| {
+                format!(
+                    "{elsewhere} payments of the last hour were used before this host used them: look whether another store has the same `payTo`"
+                )
+            }),
+        ]
+    }
+
+    /// Returns the gas burned in the last hour by a payer, from an address, and for the tools of a builder.
+    #[cfg(test)]
+    pub(crate) fn gas_burned_by(&self, payer: &str, from: std::net::IpAddr, builder: &str) -> [u64; 3] {
+        let builder = Some(builder.to_owned());
+        self.gas.burned_by(&super::gas::Burner { from: Some(from), builder, ..super::gas::Burner::of_payer(payer.to_owned()) })
+    }
+
+    /// Counts gas as used by an underpaid settlement of an unspecified payer.
+    #[cfg(test)]
+    pub(crate) fn use_underpaid_gas(&self, gas: u64) {
+        let (ordinary, excess) = (BurnedGas { gas, wei: 0 }, BurnedGas { gas: 0, wei: 0 });
+        self.gas.settled(&super::gas::Burner::of_payer("somebody".to_owned()), SettlementGas { ordinary, excess }, true);
+    }
+
+    pub(super) fn log_alarms(&self) {
+        self.alarms.log(self.warnings());
+    }
+
+    #[cfg(test)]
+    pub(crate) fn burn_gas(&self, gas: u64) {
+        _ = self.gas.burned(&super::gas::Burner::of_payer("somebody".to_owned()), BurnedGas { gas, wei: 0 });
+    }
+}

@@ -1,0 +1,30 @@
+//! Errors of payouts.
+
+use tollhouse_store::StoreError;
+use tollhouse_tool::MicroUsd;
+
+use super::states::PayoutStatus;
+
+/// Why a payout failed, or its settings were rejected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum PayoutError {
+    /// An invalid field. `pointer` is its JSON Pointer.
+    #[error("{message}")]
+    Field { pointer: &'static str, message: String },
+    #[error("say first where payouts go: POST /ai/builders/payout-settings")]
+    NoSettings,
+    #[error("{amount} USD wait to be paid out, the minimum is {minimum} USD")]
+    BelowMinimum { amount: MicroUsd, minimum: MicroUsd },
+    #[error("no payout has this id")]
+    Unknown,
+    #[error("this payout is another builder's")]
+    NotOwner,
+    #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
+    WrongState { from: PayoutStatus, to: PayoutStatus },
+    /// Carries the current revision.
+    #[error("the settings are at revision {0}")]
+    Changed(u64),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
