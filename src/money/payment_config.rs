@@ -20,7 +20,7 @@ pub(crate) const UPFRONT: &str = "upfront";
 
 /// Payment settings that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum ConfigError {
     #[error("network `{0}` is not known; known are {known}", known = NETWORKS.iter().map(|network| network.caip2).collect::<Vec<_>>().join(", "))]
     UnknownNetwork(String),

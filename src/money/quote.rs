@@ -46,7 +46,7 @@ pub struct Quote {
 
 /// Why a quote is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum QuoteRefusal {
     #[error("this is no quote that this host made")]
     Unknown,

@@ -195,7 +195,7 @@ pub struct Handoff {
 
 /// Why there is no route.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum RouteError {
     /// `pointer` is the JSON Pointer of the invalid field.
     #[error("{message}")]

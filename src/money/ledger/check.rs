@@ -49,7 +49,7 @@ impl<'a> Check<'a> {
     /// Compares archived versions of immutable rows with the store.
     pub async fn archived(&mut self, rows: &[WrittenRow]) -> Result<(), StoreError> {
         for row in rows {
-            self.still_there(row).await?;
+            self.expect_unchanged(row).await?;
         }
         Ok(())
     }

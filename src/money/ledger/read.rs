@@ -55,14 +55,14 @@ pub struct LedgerPage {
     /// Whether everything that was verified agrees and no settlement was undone.
     pub agrees: bool,
     /// Number of settlements with unknown outcome, up to 10,000. Their money is in no account.
-    #[serde(skip_serializing_if = "is_none_of")]
+    #[serde(skip_serializing_if = "is_zero_count")]
     pub unresolved_settlements: usize,
     /// The newest settlements that a reorganization of the chain has undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedLine>,
 }
 
-fn is_none_of(count: &usize) -> bool {
+fn is_zero_count(count: &usize) -> bool {
     *count == 0
 }
 

@@ -42,7 +42,7 @@ pub struct PayableTerms {
 
 /// Why a way to pay cannot be signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum Unsignable {
     #[error("its scheme is neither `exact` nor `upto`")]
     Scheme,

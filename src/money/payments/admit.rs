@@ -75,7 +75,7 @@ impl Payments {
         // The payer is not verified yet, so no slot is taken before.
         if let Err(slowed) = self.throttle.check(&running) {
             let _alone = self.twin(&id).await;
-            return self.seen_or(&id, &digest, request, check_run_limits(slowed)).await;
+            return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
         }
         let facilitator = self.facilitators.of(payment.asset.network);
         let balance = tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(&payment));
@@ -86,7 +86,7 @@ impl Payments {
             VerifyResult::Invalid { reason, message } => {
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_challenge(message, &reason, &payment);
-                return self.seen_or(&id, &digest, request, Refusal::Invalid { reason, message }).await;
+                return self.known_or_refused(&id, &digest, request, Refusal::Invalid { reason, message }).await;
             }
             VerifyResult::Unavailable(cause) => {
                 tracing::warn!(payment.id = %id, cause, "the facilitator could not verify a payment");
@@ -105,7 +105,7 @@ impl Payments {
         let _alone = self.twin(&id).await;
         let held = match self.hold(running, &payment, balance) {
             Ok(held) => held,
-            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
         };
         let means = PaymentMeans::X402(Box::new(payment));
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
@@ -151,7 +151,13 @@ impl Payments {
     }
 
     /// Refuses a payment, unless a concurrent request has already bought, or is buying, the same call with it.
-    async fn seen_or(&self, id: &PaymentId, digest: &str, request: &PaymentRequest<'_>, refusal: Refusal) -> Result<Admit, Refusal> {
+    async fn known_or_refused(
+        &self,
+        id: &PaymentId,
+        digest: &str,
+        request: &PaymentRequest<'_>,
+        refusal: Refusal,
+    ) -> Result<Admit, Refusal> {
         match self.seen(id, digest, request.binding).await? {
             Some(seen) => Ok(seen.into()),
             None => Err(refusal),
@@ -215,7 +221,7 @@ impl Payments {
         let _alone = self.twin(&id).await;
         let (means, held) = match self.hold_credit(&credit, terms).await {
             Ok(held) => held,
-            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+            Err(refusal) => return self.known_or_refused(&id, &digest, request, refusal).await,
         };
         let tail = ExpiryInfo::new(self.clock.now().plus(KEY_TTL).0, None);
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await

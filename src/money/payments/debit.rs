@@ -3,7 +3,7 @@
 use tollhouse_store::{Durability, StoreError, update};
 use tollhouse_telemetry::{Stage, counters::PAYMENTS as PAYMENTS_ENDED, enter};
 
-use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::none_yet};
+use super::{Admission, PAYMENTS, PaymentMeans, Payments, settle::placeholder_answer};
 use crate::{
     SettleError, Settlement, SettlementKind, StoredAnswer,
     payments::record::{AnswerLocation, PaymentRecord},
@@ -32,7 +32,7 @@ impl Payments {
             evidence: None,
         };
         let is_upfront = answer.is_none();
-        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(none_yet));
+        let finished = self.finisher.finish(draft, &settlement, answer.unwrap_or_else(placeholder_answer));
         let staged = if admission.reserved && !is_upfront { self.stage(&finished.answer).await.detach() } else { None };
         let before = PAYMENTS.own(id.clone(), PaymentRecord::clone(&admission.record));
         let (own, reserved, settled, receipt, apart) = (&before, admission.reserved, &settlement, &finished, &staged);
@@ -54,7 +54,7 @@ impl Payments {
                 });
                 self.end(&mut tx, own, &record);
             } else {
-                self.begin_ended(&mut tx, &own.key, &record);
+                self.add_ended_record(&mut tx, &own.key, &record);
             }
             tx.append(receipt.rows.clone());
             tx.answer(true)

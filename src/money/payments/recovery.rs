@@ -193,7 +193,7 @@ impl Payments {
         batch.append(look_again);
     }
 
-    pub(super) fn begin_ended(&self, batch: &mut Batch, id: &PaymentId, record: &PaymentRecord) {
+    pub(super) fn add_ended_record(&self, batch: &mut Batch, id: &PaymentId, record: &PaymentRecord) {
         batch.put_new(&PAYMENTS, id, record).append(self.recheck(id, record));
     }
 

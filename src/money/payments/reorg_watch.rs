@@ -75,7 +75,7 @@ impl Payments {
                 }
             }
         }
-        self.look_at_unresolved().await
+        self.look_up_some_unresolved().await
     }
 
     async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {

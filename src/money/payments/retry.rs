@@ -70,7 +70,7 @@ impl Pass {
     }
 
     /// Records the last one that was looked up, or ends the pass.
-    pub(super) fn came_to(&mut self, last: Option<PaymentId>, now: Instant) {
+    pub(super) fn record_progress(&mut self, last: Option<PaymentId>, now: Instant) {
         if last.is_none() {
             self.begins = Some(now + PASS_EVERY);
         }
@@ -95,9 +95,9 @@ mod tests {
         let (mut pass, now) = (Pass::default(), Instant::now());
         let later = now + PASS_EVERY;
         assert_eq!((pass.has_begun(now), pass.has_begun(later)), (false, true));
-        pass.came_to(Some(PaymentId::of(&["a"])), later);
+        pass.record_progress(Some(PaymentId::of(&["a"])), later);
         assert!(pass.has_begun(later) && pass.after.is_some());
-        pass.came_to(None, later);
+        pass.record_progress(None, later);
         assert_eq!((pass.has_begun(later), pass.has_begun(later + PASS_EVERY)), (false, true));
     }
 }

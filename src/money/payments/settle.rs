@@ -95,7 +95,7 @@ impl Payments {
         let (payment, id, started) = self.write_intent(admission, answer.as_ref(), draft).await?;
         if self.replica.is_fenced() {
             // Another replica may have taken it over meanwhile, and looks it up.
-            self.ask_later(&id);
+            self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }
         enter(Stage::Settle);
@@ -105,7 +105,7 @@ impl Payments {
             self.alarms.spent_elsewhere();
         }
         enter(Stage::Commit);
-        self.conclude(&id, outcome, Some(answer.unwrap_or_else(none_yet))).await
+        self.conclude(&id, outcome, Some(answer.unwrap_or_else(placeholder_answer))).await
     }
 
     /// Counts a run as paid or unpaid. If the outcome of its settlement is unknown, it counts as unpaid and holds the
@@ -264,7 +264,7 @@ impl Payments {
                 return Err(error.into());
             }
             // The intent may be stored, and will then be handled as such.
-            self.ask_later(&id);
+            self.schedule_retry(&id);
             return Err(SettleError::Unknown { payment: id });
         }
         admission.reserved = false;
@@ -358,7 +358,7 @@ impl Payments {
                 if answered {
                     PAYMENTS_ENDED.count(["unknown"]);
                 }
-                self.ask_later(id);
+                self.schedule_retry(id);
             }
         }
         // The intent is stored. If the store fails now, the outcome is looked up again.
@@ -402,7 +402,7 @@ impl Payments {
                 let is_awaited = answer.is_some();
                 let answer = match answer {
                     Some(answer) => answer,
-                    None if record.owed.is_some() => none_yet(),
+                    None if record.owed.is_some() => placeholder_answer(),
                     None => answer::of_intent(tx.store(), id).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
@@ -476,7 +476,7 @@ impl Payments {
 }
 
 /// Returns the placeholder for the answer of a payment that is settled before the run.
-pub(super) fn none_yet() -> StoredAnswer {
+pub(super) fn placeholder_answer() -> StoredAnswer {
     StoredAnswer { status: 0, headers: Vec::new(), body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 

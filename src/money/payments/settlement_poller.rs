@@ -54,7 +54,7 @@ impl Payments {
                 {
                     self.retries().entry(id.clone()).or_default().asking = true;
                     let asking = PollGuard { payments: Arc::clone(self), id, _place: position };
-                    running.spawn(async move { asking.payments.find_out(&asking.id).await });
+                    running.spawn(async move { asking.payments.query_settlement(&asking.id).await });
                 }
             }
             match timeout_at(until, running.join_next()).await {
@@ -102,7 +102,7 @@ impl Payments {
         Ok(due)
     }
 
-    async fn find_out(&self, id: &PaymentId) {
+    async fn query_settlement(&self, id: &PaymentId) {
         match PAYMENTS.get(&*self.store, id).await {
             Ok(Some(record)) if self.is_ours(&record) => self.resolve(id, &record).await,
             Ok(_) => {}
@@ -113,7 +113,7 @@ impl Payments {
     async fn resolve(&self, id: &PaymentId, record: &PaymentRecord) {
         let Some(payment) = payment_of(record) else {
             tracing::error!(payment.id = %id, "the intent of an open settlement is malformed");
-            self.ask_later(id);
+            self.schedule_retry(id);
             if self.is_overdue(record) {
                 self.give_up(id).await;
             }
@@ -140,7 +140,7 @@ impl Payments {
         let often = self.retries().get(id).is_some_and(PollBackoff::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {
-            self.ask_soon();
+            self.retry_now();
         }
         match concluded {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
@@ -179,12 +179,12 @@ impl Payments {
     }
 
     /// Makes all open settlements due now, because a facilitator that was silent for long has answered.
-    fn ask_soon(&self) {
+    fn retry_now(&self) {
         let now = Instant::now();
         self.retries().values_mut().filter_map(|retry| retry.at.as_mut()).for_each(|at| *at = now.min(*at));
     }
 
-    pub(super) fn ask_later(&self, id: &PaymentId) {
+    pub(super) fn schedule_retry(&self, id: &PaymentId) {
         let mut open = self.retries();
         let retry = open.entry(id.clone()).or_default();
         *retry = retry.next(Instant::now());

@@ -73,7 +73,7 @@ pub enum Resolution {
 
 /// Why an unresolved settlement cannot be resolved.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum ResolutionError {
     #[error("no payment has this id")]
     Unknown,
@@ -220,7 +220,7 @@ impl Payments {
     }
 
     /// Looks up some unresolved settlements on the chain, if a pass through them is due.
-    pub(super) async fn look_at_unresolved(&self) -> Result<(), StoreError> {
+    pub(super) async fn look_up_some_unresolved(&self) -> Result<(), StoreError> {
         let after = {
             let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
             if !pass.has_begun(Instant::now()) {
@@ -229,7 +229,7 @@ impl Payments {
             pass.after.clone()
         };
         let last = self.look_up_unresolved(after.as_ref()).await?;
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner).came_to(last, Instant::now());
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner).record_progress(last, Instant::now());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use super::states::PayoutStatus;
 
 /// Why a payout failed, or its settings were rejected.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum PayoutError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]

@@ -31,7 +31,7 @@ pub(super) struct Parts<'a> {
 
 /// Why a text is not a JWS that can be verified.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum JwsError {
     #[error("it is not three base64url parts with a JSON header")]
     Form,

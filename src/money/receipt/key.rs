@@ -48,14 +48,14 @@ pub struct ReceiptSigner {
 
 /// Why there is no key to sign with.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum KeyError {
     #[error("the key file `{}` can be read by others (mode {mode:o}); set it to 600, or remove it to get a new key", path.display())]
     Exposed { path: PathBuf, mode: u32 },
-    #[error("the file `{}` does not hold what it should; restore it from a backup", .0.display())]
+    #[error("the file `{}` is malformed; restore it from a backup", .0.display())]
     Malformed(PathBuf),
-    #[error("the receipt key that is given is none: it is an Ed25519 key as PKCS#8 in PEM")]
-    Given,
+    #[error("the given receipt key is invalid: it must be an Ed25519 key as PKCS#8 in PEM")]
+    Invalid,
     #[error("no random bytes for a new key: {0}")]
     Random(getrandom::Error),
     #[error("cannot read or write `{}`", path.display())]
@@ -85,19 +85,19 @@ impl ReceiptSigner {
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
-    /// Uses the given key, with the former public keys in the data folder.
-    pub fn given(given: &str, folder: &Path) -> Result<Self, KeyError> {
-        let key = SigningKey::from_pkcs8_pem(given.trim()).map_err(|_| KeyError::Given)?;
+    /// Uses a key in PEM, with the former public keys in the data folder.
+    pub fn from_pem(pem: &str, folder: &Path) -> Result<Self, KeyError> {
+        let key = SigningKey::from_pkcs8_pem(pem.trim()).map_err(|_| KeyError::Invalid)?;
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
     }
 
     /// Returns whether the key with this id is a former key.
-    pub fn had(&self, kid: &str) -> bool {
+    pub fn is_retired(&self, kid: &str) -> bool {
         self.retired.iter().any(|key| jws::thumbprint(key) == kid)
     }
 
     /// Returns whether the key is missing although the store has receipts, which a new key could not verify.
-    pub async fn is_truncated(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
+    pub async fn is_missing(folder: &Path, store: &dyn Store) -> Result<bool, StoreError> {
         if folder.join(KEY_FILE).exists() {
             return Ok(false);
         }
@@ -325,12 +325,12 @@ mod tests {
     async fn a_missing_key_is_lost_where_the_store_holds_receipts() {
         let folder = tempfile::tempdir().unwrap();
         let store = MemoryStore::default();
-        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap(), "the first start makes one");
+        assert!(!ReceiptSigner::is_missing(folder.path(), &store).await.unwrap(), "the first start makes one");
         let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
         store.apply(RECEIPTS.put(&id, &StoredReceipt { json: b"{}".to_vec() }), Durability::Durable).await.unwrap();
-        assert!(ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
+        assert!(ReceiptSigner::is_missing(folder.path(), &store).await.unwrap());
         ReceiptSigner::open(folder.path()).unwrap();
-        assert!(!ReceiptSigner::is_truncated(folder.path(), &store).await.unwrap());
+        assert!(!ReceiptSigner::is_missing(folder.path(), &store).await.unwrap());
     }
 
     #[test]
@@ -413,10 +413,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let before = ReceiptSigner::open(folder.path()).unwrap();
         ReceiptSigner::rotate(folder.path()).unwrap();
-        let given = ReceiptSigner::given(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
+        let given = ReceiptSigner::from_pem(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
         assert_eq!(given.kid(), jws::thumbprint(&SigningKey::from_bytes(&[7; 32]).verifying_key()));
-        assert!(given.had(before.kid()) && !given.had(given.kid()));
-        assert!(matches!(ReceiptSigner::given("no key", folder.path()), Err(KeyError::Given)));
+        assert!(given.is_retired(before.kid()) && !given.is_retired(given.kid()));
+        assert!(matches!(ReceiptSigner::from_pem("no key", folder.path()), Err(KeyError::Invalid)));
     }
 
     #[test]

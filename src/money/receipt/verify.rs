@@ -24,7 +24,7 @@ pub struct VerifiedReceipt {
 
 /// Why a receipt is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum VerifyError {
     #[error("this is no receipt: {0}")]
     NotAReceipt(String),

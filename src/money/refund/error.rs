@@ -12,7 +12,7 @@ pub(super) const MAX_REFUNDS: usize = 50;
 
 /// Why a refund was not made.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
+#[expect(missing_docs, reason = "the messages explain them")]
 pub enum RefundError {
     /// An invalid field. `pointer` is its JSON Pointer.
     #[error("{message}")]

@@ -11,7 +11,7 @@ use crate::{
 
 impl Check<'_> {
     /// Checks that an immutable row still exists unchanged.
-    pub(super) async fn still_there(&mut self, row: &WrittenRow) -> Result<(), StoreError> {
+    pub(super) async fn expect_unchanged(&mut self, row: &WrittenRow) -> Result<(), StoreError> {
         let Some(what) = once(row) else { return Ok(()) };
         self.report.archived += 1;
         match row.became(self.store).await? {

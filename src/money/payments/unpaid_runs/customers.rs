@@ -45,7 +45,7 @@ impl Payments {
         if let Some(known) = self.throttle.standing(running) {
             return Ok(known);
         }
-        if !self.gas.keeps_to_customers(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
+        if !self.gas.depends_on_standing(&Burner::from(running)) || !self.gas.is_clean(&running.payer) {
             return Ok(Standing::New);
         }
         let (interval, key) = (self.clock.now().0 / INTERVAL_MS, key(&running.payer, &running.tool));

@@ -39,7 +39,7 @@ async fn underpaid_runs_in_flight_count_and_leave_half_to_customers() {
     let (meter, fresh) = (meter(0, 0, 1_000, 0), underpaying(burner_at("a", 1)));
     let first = meter.hold(fresh.clone(), KEY).unwrap();
     assert_eq!(bound(meter.hold(fresh.clone(), KEY)), Some(RunLimit::Underpaid), "half is for customers");
-    assert!(meter.keeps_to_customers(&burner("c", "d").burner));
+    assert!(meter.depends_on_standing(&burner("c", "d").burner));
     let known = underpaying(customer("c", "d"));
     let holds: Vec<_> = (0..2).map(|_| meter.hold(known.clone(), KEY).unwrap()).collect();
     assert_eq!(bound(meter.hold(known.clone(), KEY)), Some(RunLimit::Underpaid));
