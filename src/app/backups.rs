@@ -211,7 +211,7 @@ fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
     let none = || "this host has none".to_owned();
     let (signer, ring) = keys::known(&home.secrets, &home.data)?;
     let receipt = |id: &str| match &signer {
-        Some(signer) if signer.kid() == id || signer.had(id) => Ok(()),
+        Some(signer) if signer.kid() == id || signer.is_retired(id) => Ok(()),
         Some(signer) => Err(format!("this host has `{}`", signer.kid())),
         None => Err(none()),
     };

@@ -51,13 +51,13 @@ pub async fn check_rows(home: &Home) -> Result<StoreCheck, StartError> {
         if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
             return Ok(StoreCheck { flaws, ledger: None });
         }
-        let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
+        let mut check = Check::new(&store);
         check.all().await.map_err(StartError::Ledger)?;
         let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
         while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
             check.archived(&rows).await.map_err(StartError::Ledger)?;
         }
-        return Ok(StoreCheck { flaws, ledger: Some(check.found()) });
+        return Ok(StoreCheck { flaws, ledger: Some(check.report()) });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
     is_whole(&*store, &home.data, &home.store).await?;

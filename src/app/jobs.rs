@@ -22,7 +22,7 @@ const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be
 /// determined](tollhouse_replica::Replica::can_tell_ages).
-const WHATEVER_THE_TIME: [&str; 7] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions", "orphans"];
+const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "versions", "payouts", "reorganizations", "deletions", "orphans"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -57,9 +57,6 @@ pub(super) fn start(services: &Arc<Services>) {
     job(services, "audit", MINUTE, "sweeping the audit trail", |services| async move { services.audit.sweep().await });
     run_sweeps(services, Sales::ROUND, 10 * MINUTE, "folding sales", |services| async move {
         services.sales.fold_left(services.clock.now()).await
-    });
-    job(services, "sellers", MINUTE, "listing who sold something", |services| async move {
-        services.sales.list_sellers(&services.replica, services.clock.now()).await
     });
     run_sweeps(services, Events::ROUND, HOUR, "sweeping events", |services| async move { services.events.sweep().await });
     run_sweeps(services, History::ROUND, HOUR, "removing old calls", |services| async move { services.history.sweep().await });

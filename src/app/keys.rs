@@ -38,7 +38,7 @@ pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<Receip
 /// Returns the existing key that signs receipts.
 fn known_signer(keys: &SecretSettings, data: &Path) -> Result<ReceiptSigner, KeysError> {
     let signer = match &keys.receipt_key {
-        Some(key) => ReceiptSigner::given(key.expose(), data),
+        Some(key) => ReceiptSigner::from_pem(key.expose(), data),
         None => ReceiptSigner::open(data),
     };
     signer.map_err(KeysError::Receipt)
@@ -46,7 +46,7 @@ fn known_signer(keys: &SecretSettings, data: &Path) -> Result<ReceiptSigner, Key
 
 /// Returns the key that signs receipts. Creates it if needed.
 pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<ReceiptSigner, KeysError> {
-    if keys.receipt_key.is_none() && ReceiptSigner::is_truncated(data, store).await? {
+    if keys.receipt_key.is_none() && ReceiptSigner::is_missing(data, store).await? {
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
             "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
@@ -125,7 +125,7 @@ pub(super) async fn agree_with_replicas(
         return Err(other_token(ours, theirs));
     }
     let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;
-    if signer.had(&theirs) {
+    if signer.is_retired(&theirs) {
         replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
     } else if theirs != signer.kid() {
         let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";

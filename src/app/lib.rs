@@ -138,11 +138,10 @@ impl App {
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(finisher);
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
-        payouts.open().await.map_err(StartError::Ledger)?;
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
@@ -189,8 +188,7 @@ impl App {
         catalog.store_index();
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
-        let receipts =
-            FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.retention.free_receipts).await.map_err(StartError::Receipts)?;
+        let receipts = FreeReceipts::new(Arc::clone(&store), clock.clone(), settings.retention.free_receipts);
         let history = History::new(Arc::clone(&store), clock.clone(), settings.retention.history);
         history.start();
         let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.retention.metrics);
@@ -450,13 +448,13 @@ pub async fn check_ledger(data: &Path) -> Result<LedgerReport, StartError> {
     if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
         return Err(StartError::NoLedger);
     }
-    let mut check = Check::new(&store).await.map_err(StartError::Ledger)?;
+    let mut check = Check::new(&store);
     check.all().await.map_err(StartError::Ledger)?;
     let mut archived = MoneyRows::of(&folder).map_err(StartError::Store)?;
     while let Some(rows) = archived.next_frame().map_err(StartError::Store)? {
         check.archived(&rows).await.map_err(StartError::Ledger)?;
     }
-    Ok(check.found())
+    Ok(check.report())
 }
 
 /// Rotates the master key of a host that does not run, with its data in `data`.

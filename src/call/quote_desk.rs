@@ -123,7 +123,7 @@ impl QuoteDesk {
     async fn route(&self, start: &RouteStart, dues: &[AmountDue], turn: &CpuTurn) -> Result<Route, QuoteError> {
         let due =
             nearest(dues, start).ok_or_else(|| RouteError::NoRoute("what is to be paid in is no token that is known here".to_owned()))?;
-        if !self.routes.asks() {
+        if !self.routes.is_remote() {
             return Ok(turn.during(self.routes.route(start, due)).await?);
         }
         let _asking = self.permit(turn)?;

@@ -75,6 +75,7 @@ table! {
     UNPAID_RUNS Counter "tollhouse_unpaid_runs_total" ["why"] "runs that nobody paid for: the run `failed`, its settlement was `refused`, or is `unknown` and may be found settled later";
     SLOWED_RUNS Counter "tollhouse_slowed_runs_total" ["limit"] "runs that did not begin because of a limit on unpaid runs: of the `payer`, the `address`, the `tool`, an `unproven` payer, the payer's `balance`, or burned `gas`";
     BURNED_GAS Counter "tollhouse_burned_gas_total" [] "gas that reverted settlements have used without paying";
+    UNDERPAID_GAS Counter "tollhouse_underpaid_gas_total" [] "gas that settlements below `--least-settlement-usd` have used";
     SETTLEMENT_FAULTS Counter "tollhouse_settlement_faults_total" ["kind"] "settlements that an operator should look at: the payment was used `elsewhere` before this host used it, its transaction pays for a `second_receipt`, or was `reorganized` out of the chain";
     SETTLEMENTS_OPEN Gauge "tollhouse_settlements_open" [] "settlements whose end is not known yet, those under way among them";
     SETTLEMENTS_UNRESOLVED Gauge "tollhouse_settlements_unresolved" [] "settlements of which nobody said how they ended until the host stopped asking: an admin decides, at most 1,000 are counted";

@@ -352,7 +352,7 @@ impl From<RefundError> for ApiError {
             RefundError::Reason => Self::invalid(Code::InvalidRefund, message, "/reason"),
             RefundError::OtherAmount(_) => Self::invalid(Code::InvalidRefund, message, "/amountUsd"),
             RefundError::Unknown => Self::new(Code::UnknownReceipt, message),
-            RefundError::NothingPaid | RefundError::BeforeTheLedger | RefundError::TooMany => Self::new(Code::NotRefundable, message),
+            RefundError::NothingPaid | RefundError::TooMany => Self::new(Code::NotRefundable, message),
             RefundError::TooMuch { paid, refunded } => {
                 Self::new(Code::RefundTooLarge, message).with("refund", json!({ "paidUsd": paid, "refundedUsd": refunded }))
             }

@@ -19,11 +19,9 @@ use crate::{
     transactions,
 };
 
-/// Maximum number of blocks, and of transfers, per page.
 const MAX_BLOCKS: u64 = 20_000;
 const MAX_TRANSFERS: usize = 2_000;
 
-/// Number of receipts read at once.
 const PAGE: usize = 1_000;
 
 /// Maximum number of differences of each kind per page, and of transactions that are looked up individually.
@@ -140,10 +138,6 @@ struct PaidTransfer {
 impl Payments {
     /// Returns the blocks since `since` on a network whose chain can be read. The default is the first configured
     /// network.
-    ///
-    /// # Errors
-    ///
-    /// Why the blocks cannot be determined.
     pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let last = chain.newest().await?;
@@ -152,10 +146,6 @@ impl Payments {
     }
 
     /// Compares the first page of these blocks with the ledger.
-    ///
-    /// # Errors
-    ///
-    /// Why they cannot be compared.
     pub async fn reconcile(&self, network: Option<&str>, range: BlockRange) -> Result<Reconciliation, ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
         let mut last = range.last.min(range.first.saturating_add(MAX_BLOCKS - 1));

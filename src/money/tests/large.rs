@@ -115,7 +115,7 @@ async fn a_bucket_that_cannot_be_read_is_away_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn what_no_bucket_takes_is_stored_as_small_answers_are() {
+async fn answer_that_the_bucket_refuses_is_stored_like_a_small_one() {
     let fixture = Fixture::new().await;
     let folder = fixture._folder.path().join("objects");
     std::fs::remove_dir_all(&folder).unwrap();
@@ -125,7 +125,7 @@ async fn what_no_bucket_takes_is_stored_as_small_answers_are() {
 }
 
 #[tokio::test]
-async fn a_large_answer_is_found_by_who_finds_out_that_its_payment_settled() {
+async fn large_answer_is_found_by_the_task_that_learns_of_the_settlement() {
     let fixture = Fixture::new().await;
     fixture.facilitator.feel(FacilitatorMood::Unsure);
     fixture.sell_of(Payer::new(1).pays(1), IN_ROW + 1).await.unwrap_err();
@@ -138,7 +138,7 @@ async fn a_large_answer_is_found_by_who_finds_out_that_its_payment_settled() {
     assert_eq!(
         fixture.state(&Payer::new(1).payment(1).id()).await,
         Some(PaymentPhase::Settled),
-        "money that moved is told, whatever became of the answer"
+        "money that moved is reported even without the answer"
     );
     assert!(matches!(fixture.admit(Payer::new(1).pays(1)).await, Err(Refusal::AnswerLost(_))));
     std::fs::rename(&alongside, &object).unwrap();
@@ -203,7 +203,7 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                 fixture.payments.tick().await.unwrap();
                 match (answer, fixture.admit(offered()).await) {
                     (Ok(first), Ok(Admit::Stored(_, again))) => assert_eq!(again, first, "{story}"),
-                    (Ok(_), other) => panic!("{story}: it was told of an answer, and {}", what(&other)),
+                    (Ok(_), other) => panic!("{story}: an answer was announced, but {}", what(&other)),
                     (Err(_), Ok(Admit::Stored(_, again))) => assert_eq!(again.body.len(), IN_ROW + 1, "{story}"),
                     (Err(_), Ok(Admit::Run(admission))) => admission.release().await,
                     (Err(_), other) => panic!("{story}: {}", what(&other)),

@@ -24,5 +24,5 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
         tokio::time::timeout(Duration::from_secs(30), received).await.unwrap();
         assert_eq!(describe(), (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
     }
-    assert_eq!(server.asked(), ["/supported", "/supported"]);
+    assert_eq!(server.requested_paths(), ["/supported", "/supported"]);
 }

@@ -7,7 +7,8 @@ use tollhouse_base::{
 };
 use tollhouse_tool::MicroUsd;
 
-use super::{ReceiptDraft, SettledTransfer, json_hash, request_hash};
+use super::{ReceiptDraft, json_hash, request_hash};
+use crate::{Settlement, SettlementKind, WireVersion};
 
 pub(super) fn draft() -> ReceiptDraft {
     let endpoint_id = EndpointId::generate();
@@ -29,15 +30,20 @@ pub(super) fn draft() -> ReceiptDraft {
     }
 }
 
-pub(super) fn transfer() -> SettledTransfer {
-    SettledTransfer {
+pub(super) fn transfer() -> Settlement {
+    Settlement {
+        kind: SettlementKind::X402,
         network: "eip155:84532".to_owned(),
         asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
         amount: "1230".to_owned(),
         transaction: format!("0x{}", "ab".repeat(32)),
         payer: "0x857b06519E91e3A54538791bDbb0E22373e36b66".to_owned(),
         scheme: "exact".to_owned(),
-        x402_version: 2,
-        simulated: true,
+        version: Some(WireVersion::V2),
+        evidence: None,
     }
+}
+
+pub(super) fn credit() -> Settlement {
+    Settlement { kind: SettlementKind::Credit, payer: "crd_01J00000000000000000000000".to_owned(), ..transfer() }
 }
