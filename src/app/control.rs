@@ -59,10 +59,10 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
 
 async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixStream) -> Result<(), BackupError> {
     let removed = |source| BackupError::Io { path: "control".into(), source };
-    let Some((request, mut stream)) = control::asked(stream).await.map_err(removed)? else { return Ok(()) };
+    let Some((request, mut stream)) = control::read_request(stream).await.map_err(removed)? else { return Ok(()) };
     match request {
         ControlRequest::Hold => {
-            let _stays = services.objects.is_paused();
+            let _stays = services.objects.pause_deletions();
             control::write_event(&mut stream, &ControlEvent::Done("held".to_owned())).await.map_err(removed)?;
             // Wait until the client disconnects.
             _ = stream.read_u8().await;

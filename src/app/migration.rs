@@ -15,9 +15,9 @@ use std::{
 
 use tokio::sync::mpsc::{self, Sender};
 use tollhouse_backup::{
-    BackupError, Departure, FillMode, FillSource,
+    BackupError, Departure, FillMode, FillSource, begin_fill,
     control::{self, ControlEvent, ControlRequest},
-    depart, departed, fill_begins,
+    depart, departed,
 };
 use tollhouse_base::{clock::Clock, id::RequestId};
 use tollhouse_config::Home;
@@ -52,7 +52,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: impl FnMut(&str)) -> Result<String, StartError> {
     let request = ControlRequest::Migrate { to: to.to_owned(), password: password.map(str::to_owned) };
     let io = |source| BackupError::Io { path: home.data.join("control"), source };
-    let Some(mut running) = control::ask(&home.data, &request).await.map_err(io)? else {
+    let Some(mut running) = control::connect(&home.data, &request).await.map_err(io)? else {
         store_of(&home.data)?;
         let store = open_movable(&home.data, &home.store)?;
         is_here(&store, &home.data).await?;
@@ -103,7 +103,7 @@ pub(super) async fn run(store: &MigratableStore, to: &str, password: Option<&str
     let here = Departure { id: id.clone(), to: shown.clone(), at: None };
     depart(folder, &here).await.map_err(BackupError::from)?;
     // The mark stays: only this host may use the database until it has restarted.
-    fill_begins(&*target, FillSource { id, how: FillMode::Migration, at: clock.now() }).await?;
+    begin_fill(&*target, FillSource { id, how: FillMode::Migration, at: clock.now() }).await?;
 
     let mut leaving = store.leave(Arc::clone(&target)).await;
     let (mut last, mut pages) = (Instant::now(), 0_u64);

@@ -31,7 +31,7 @@ pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<()
     if is_whole(store, &settings.data, &settings.store).await? {
         return Ok(());
     }
-    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
+    Ok(backup::open_to_all(store).await.map_err(BackupError::from)?)
 }
 
 /// Refuses an incomplete database. Returns whether it is available to all, and not only to the host

@@ -12,7 +12,7 @@ use tollhouse_money::receipt;
 use tollhouse_objects as objects;
 use tollhouse_objects::{Bucket as _, Objects, PendingObject};
 use tollhouse_protocol::{Bundle, Language, Schemas};
-use tollhouse_replica::{Replica, SOURCES_APART};
+use tollhouse_replica::Replica;
 use tollhouse_store as store;
 use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, WrittenRow, read_postcard, schema, write_postcard};
 use tollhouse_tool::{Slug, StaticResponse};
@@ -251,7 +251,7 @@ impl Sources {
         let bytes = content.len();
         let is_apart = bytes > IN_ROW && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
         let promised = match is_apart {
-            true => self.objects.quarantine(self.replica.may_write(SOURCES_APART), "a long source", content).await,
+            true => self.objects.put_apart("a long source", content).await,
             false => None,
         };
         let Some(promised) = promised else { return Ok(StagedVersion::in_row(version, stored)) };

@@ -63,7 +63,6 @@ pub use self::{
     facilitator::{
         BurnedGas, Facilitator, PrepareError, SettleOutcome, SettlementGas, VerifyResult,
         by_network::Facilitators,
-        chain_view::{ChainError, ChainView, TokenTransfer, TxPlacement},
         kind::{
             FacilitatorAccess, FacilitatorKind, FacilitatorParts, FacilitatorSite, ReachReport,
             ledger::{Ledger, LedgerError},

@@ -141,7 +141,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/api/metrics.rs", OF_ONE_WORK, &["failed"]),
     ("src/api/revenue.rs", OF_ONE_WORK, &["calls_by_day", "failed_by_day"]),
     ("src/api/tool.rs", OF_ONE_WORK, &["Capabilities", "Limits"]),
-    ("src/backup/restore.rs", OF_ONE_WORK, &["named"]),
+    ("src/backup/dump.rs", OF_ONE_WORK, &["named"]),
     ("src/base/amounts.rs", Reason("a part of queues and of ends of tasks, with as many keys as those have"), &["in_order", "of"]),
     ("src/base/attempts.rs", Line("penalties, wrong credentials"), &["queues"]),
     (

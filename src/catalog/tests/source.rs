@@ -276,10 +276,9 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
 }
 
 #[tokio::test]
-async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
+async fn sources_that_no_bucket_shared_by_all_hosts_takes_stay_in_their_rows() {
     let fixture = Fixture::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
-    // A host that has not renewed its lease in time: other hosts that do not understand such rows
-    // may be serving.
+    // Other hosts may not have the folder of this one.
     let replica = Replica::new(Arc::clone(&fixture.store));
     let careful = catalog_in(&fixture.folder, Arc::clone(&fixture.store), CatalogCapacity::default(), replica).await;
     let made = careful.create(long("careful", "x"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -287,7 +286,7 @@ async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
     // A folder may be local to one machine while the store is shared.
     for (store, is_put) in [(Arc::clone(&fixture.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
         let objects = Objects::new(store, careful.clock.clone(), Arc::new(bucket_in(&fixture.folder)));
-        let put = objects.quarantine(async { Ok(true) }, "a content", "x".into()).await;
+        let put = objects.put_apart("a content", "x".into()).await;
         assert_eq!(put.is_some(), is_put);
     }
 

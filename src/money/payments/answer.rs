@@ -4,7 +4,6 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tollhouse_objects::PendingObject;
-use tollhouse_replica::ANSWERS_APART;
 use tollhouse_store::{Batch, Store, StoreError, Table, WrittenRow, postcard_values, schema};
 
 use super::{Payments, record::StoredAnswer};
@@ -72,7 +71,7 @@ impl Payments {
     /// Stores the body of a large answer as an object. If that fails, the body is stored in the row.
     pub(super) async fn stage(&self, answer: &StoredAnswer) -> StagedAnswer {
         let promised = match answer.body.len() > IN_ROW {
-            true => self.objects.quarantine(self.replica.may_write(ANSWERS_APART), "a large answer", answer.body.clone()).await,
+            true => self.objects.put_apart("a large answer", answer.body.clone()).await,
             false => None,
         };
         StagedAnswer { row: AnswerRow::new(answer, promised.as_ref()), promised }

@@ -13,7 +13,10 @@ use tollhouse_store::StoreError;
 use super::Payments;
 use crate::{
     Asset, Network,
-    facilitator::chain_view::{ChainError, ChainView, TokenTransfer},
+    facilitator::{
+        chain::node::Node,
+        chain_view::{ChainError, TokenTransfer},
+    },
     receipt::RECEIPTS,
     reorganized::RESETTLED,
     transactions,
@@ -185,7 +188,7 @@ impl Payments {
         Ok(page)
     }
 
-    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<dyn ChainView>), ReconcileError> {
+    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<Node>), ReconcileError> {
         let unknown = |name: &str| ReconcileError::UnknownNetwork(name.to_owned());
         let accepted = |network: &Network| self.config.accepted.iter().any(|accepted| accepted.asset.network == network);
         let network = match name {
@@ -268,7 +271,7 @@ impl Payments {
         &self,
         page: &mut Reconciliation,
         network: &Network,
-        chain: &dyn ChainView,
+        chain: &Node,
         receipts: impl Iterator<Item = &PaidTransfer>,
     ) -> Result<(), ReconcileError> {
         for (n, paid) in receipts.enumerate() {

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     Network,
     commit::commit_if_unchanged,
-    facilitator::chain_view::{ChainError, ChainView, TxPlacement},
+    facilitator::{
+        chain::node::Node,
+        chain_view::{ChainError, TxPlacement},
+    },
     reorganized::{
         REORGANIZED, RESETTLED, Recovery, Reorganization, ReorganizedSettlement, ResettledSettlement, WATCHED, WatchedSettlement,
         watched_on,
@@ -78,7 +81,7 @@ impl Payments {
         self.look_up_some_unresolved().await
     }
 
-    async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+    async fn watch_network(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         self.find_missing(network, chain).await?;
         let range = watched_on(network.caip2);
         if WATCHED.first(&*self.store, &range).await?.is_none() {
@@ -104,7 +107,7 @@ impl Payments {
     /// Compares the recorded blocks of settlements with the chain, from the lowest up to the maximum number of blocks.
     /// Returns the settlements with the same block, and the others. A matching block does not prove those below,
     /// because it may be newer than the reorganization that replaced them.
-    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), RoundEnd> {
+    async fn compare(&self, chain: &Node, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), RoundEnd> {
         let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
         let mut range = all.clone();
         while let Some(page) = WATCHED.next(&*self.store, &mut range, PAGE).await? {
@@ -181,7 +184,7 @@ impl Payments {
     }
 
     /// Checks whether undone settlements are in a block again: by their transaction, and less often by their nonce.
-    async fn find_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), RoundEnd> {
+    async fn find_missing(&self, network: &'static Network, chain: &Node) -> Result<(), RoundEnd> {
         let (now, mut due, mut request, mut range) = (self.clock.now(), Vec::new(), 0, REORGANIZED.all());
         while let Some((page, rest)) = REORGANIZED.sound(&*self.store, &range, PAGE).await? {
             range = rest;

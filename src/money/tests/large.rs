@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use tollhouse_replica::ANSWERS_APART;
 use tollhouse_store::{
     WrittenRow,
     faulty::{Fault, FaultyStore},
@@ -192,8 +191,6 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                 fixture.fund().await;
                 let of_credit = credit(&fixture).await;
                 let offered = || if by_credit { of_credit() } else { Payer::new(1).pays(1) };
-                // The first use of a format is recorded in the store.
-                assert!(fixture.replica.may_write(ANSWERS_APART).await.unwrap());
                 let admission = fixture.run(offered()).await;
                 store.fail_nth(nth, fault);
                 let answer = fixture.payments.settle(admission, of_size(IN_ROW + 1), &draft()).await;
@@ -237,7 +234,6 @@ async fn a_large_answer_is_on_disk_before_its_intent_is() {
     let store = SledStore::open(folder.path().join("store"), SledConfig { before_sync, ..SledConfig::default() }).unwrap();
     let fixture = Fixture::over(Arc::new(store));
     fixture.fund().await;
-    assert!(fixture.replica.may_write(ANSWERS_APART).await.unwrap());
     let admission = fixture.run(Payer::new(1).pays(1)).await;
     *objects.lock().unwrap() = Some(fixture._folder.path().join("objects"));
     fixture.payments.settle(admission, of_size(IN_ROW + 1), &draft()).await.unwrap();

@@ -14,7 +14,7 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
     ]);
     let server = Server::saying([replies(200, json!({ "kinds": kinds }))]).await;
     for (network, fee_payer, meter) in [(&SOLANA, Some(FEE_PAYER), None), (&BASE, None, Some(PAY_TO))] {
-        let facilitator = facilitator(&server, None).asked_about(network);
+        let facilitator = facilitator(&server, None).watching(network);
         let describe = || (facilitator.fee_payer(network), facilitator.meter(network));
         let received = async {
             while describe() == (None, None) {

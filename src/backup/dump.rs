@@ -1,9 +1,9 @@
-//! Reads dumps: verifies one, or restores a store from it.
+//! Dumps: writes one, verifies one, or restores a store from it.
 
 use std::{
     collections::BTreeSet,
     fs::File,
-    io::BufReader,
+    io::{BufReader, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::mpsc, task::spawn_blocking};
 use tollhouse_store::{
     CopyPage, RowSums, Store, StoreError, WrittenRow,
-    dump::{DumpError, DumpReader},
+    dump::{DumpError, DumpReader, DumpWriter},
     import::{Importer, written},
 };
 
@@ -19,6 +19,29 @@ use super::{BackupError, Header, objects::NamedObject};
 
 /// Capacity of the channel of pages.
 const PAGES: usize = 4;
+
+/// Writes a snapshot of all rows of a store to `to`. Others can read and commit meanwhile.
+/// After an error the output is not a valid dump.
+pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Send + 'static) -> Result<(), BackupError> {
+    let header = serde_json::to_value(header).expect("a header has text keys");
+    let (hand, mut pages) = mpsc::channel(PAGES);
+    let writing = spawn_blocking(move || {
+        let mut dump = DumpWriter::begin(to, &header)?;
+        while let Some(page) = pages.blocking_recv() {
+            dump.page(&page)?;
+            if let CopyPage::End(_) = page {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    });
+    let (copied, written) = tokio::join!(store.copy(hand), writing);
+    let written = written.map_err(|error| StoreError::Away(error.to_string()))?;
+    // If writing failed, the copy failed only because nobody received its pages, so report this error first.
+    let ended = written.map_err(BackupError::Written)?;
+    copied?;
+    if ended { Ok(()) } else { Err(StoreError::Away("a copy without an end".to_owned()).into()) }
+}
 
 /// The contents of a dump.
 #[derive(Debug, Clone)]
@@ -34,10 +57,6 @@ pub struct ReadBack {
 }
 
 /// Reads a whole dump. `named` returns the object that a row names.
-///
-/// # Errors
-///
-/// The dump is damaged, or the file cannot be read.
 pub async fn read_back(path: &Path, named: fn(&WrittenRow) -> Option<NamedObject>) -> Result<ReadBack, BackupError> {
     let path = path.to_owned();
     let reading = spawn_blocking(move || {
@@ -46,8 +65,8 @@ pub async fn read_back(path: &Path, named: fn(&WrittenRow) -> Option<NamedObject
         let (mut found, mut sums) = (BTreeSet::new(), RowSums::default());
         while let Some(page) = dump.next_page().map_err(wrong)? {
             found.extend(written(&page).filter_map(|row| named(&row)));
-            if let CopyPage::End(message) = page {
-                sums = *message;
+            if let CopyPage::End(totals) = page {
+                sums = *totals;
             }
         }
         let header = serde_json::from_value(dump.header().clone()).map_err(|_| wrong(DumpError::Format))?;
@@ -57,10 +76,6 @@ pub async fn read_back(path: &Path, named: fn(&WrittenRow) -> Option<NamedObject
 }
 
 /// Restores a dump into an empty store and verifies each row. No host may serve the store meanwhile.
-///
-/// # Errors
-///
-/// The dump is damaged, or the store does not accept it or differs from it afterwards.
 pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupError> {
     let (hand, mut pages) = mpsc::channel(PAGES);
     let path = path.to_owned();
@@ -69,8 +84,8 @@ pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupEr
     let filling = async {
         let mut sums = None;
         while let Some(page) = pages.recv().await {
-            if let CopyPage::End(message) = &page {
-                sums = Some(**message);
+            if let CopyPage::End(totals) = &page {
+                sums = Some(**totals);
             }
             filler.take(page).await?;
         }
