@@ -57,7 +57,7 @@ fn responses() -> Map<String, Value> {
         EndpointResponse EndpointSourceResponse EndpointSummaryPage Error EventPage Health HostRevenue InvokeResponse JsonRpcMessage
         JsonWebKeySet KeyRotationResponse Ledger LogPage Manifest Metrics MintCreditResponse OkResponse OpenApiDocument OwnEndpointResponse
         PaymentRequired PaymentResponse PayoutPage PayoutReceiptPage PayoutResponse PayoutSettingsResponse PolicyCheckResponse
-        PolicyResponse Quote ReceiptResponse Reconciliation RefundResponse RegistrationResponse RemoveSecretResponse RescanResponse
+        PolicyResponse QuoteResponse ReceiptResponse Reconciliation RefundResponse RegistrationResponse RemoveSecretResponse RescanResponse
         Resources Revenue ReviewPage RuntimeStats SafetyPolicyResponse SecretList SecretResponse SellerQuote SignInLink SimulatedBalance
         UnresolvedPage
     }
@@ -124,8 +124,12 @@ fn constants(members: &mut Map<String, Value>) {
         members.remove("type");
         members.insert("const".to_owned(), one);
     }
-    if members.get("const").is_some_and(Value::is_boolean) {
-        members.remove("description");
+    if let Some(constant) = members.get("const") {
+        if constant.is_boolean() {
+            members.remove("description");
+        }
+        members.remove("type");
+        members.remove("minimum");
     }
     // The description of a type says nothing that the description of its field does not say.
     let is_described = members.contains_key("description");

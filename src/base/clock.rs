@@ -9,11 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// A point in time, in milliseconds since 1970 UTC. In JSON it is RFC 3339 with milliseconds and `Z`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
+#[schemars(inline, extend("format" = "date-time"))]
+pub struct Timestamp(#[schemars(with = "String")] pub u64);
 
 impl Timestamp {
     /// Returns the seconds since 1970, rounded down.

@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
@@ -14,8 +15,9 @@ use crate::clock::Timestamp;
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         #[serde(try_from = "String")]
+        #[schemars(inline)]
         pub struct $name(String);
 
         impl $name {
@@ -126,7 +128,8 @@ ids! {
 }
 
 /// Identifies a payment. It is derived from network, asset, payer and nonce, so that the payer can compute it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct PaymentId(String);
 
 impl PaymentId {

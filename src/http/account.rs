@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use tollhouse_api::{SimulatedBalance, True};
+use tollhouse_api::{FaucetRequest, SimulatedBalance, True};
 use tollhouse_front::{ApiError, Code, body::SMALL_BODY_BYTES};
 use tollhouse_money::{Asset, Ledger, Network};
 use tollhouse_tool::MicroUsd;
@@ -15,16 +15,7 @@ use super::{
     route::{Route, open},
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Faucet {
-    address: String,
-    amount_usd: MicroUsd,
-    network: Option<String>,
-    asset: Option<String>,
-}
-
-impl Subject for Faucet {
+impl Subject for FaucetRequest {
     const CODE: Code = Code::InvalidMember;
 }
 
@@ -45,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
 /// `POST /dev/faucet`: credits play money, if the facilitator is the simulated ledger.
 async fn faucet(
     State(ledger): State<Option<Arc<Ledger>>>,
-    Body(faucet): Body<Faucet, SMALL_BODY_BYTES>,
+    Body(faucet): Body<FaucetRequest, SMALL_BODY_BYTES>,
 ) -> Result<Json<SimulatedBalance>, ApiError> {
     let ledger = ledger.ok_or_else(no_ledger)?;
     let asset = asset(&ledger, faucet.network.as_deref(), faucet.asset.as_deref())?;
@@ -93,7 +84,7 @@ fn balance_json(asset: &Asset, address: &str, balance: MicroUsd) -> Json<Simulat
         network: asset.network.caip2.to_owned(),
         asset: asset.address.to_owned(),
         address: address.to_owned(),
-        balance_usd: tollhouse_api::MicroUsd(balance.0),
+        balance_usd: balance,
     })
 }
 

@@ -17,8 +17,9 @@ use serde::{
 };
 use serde_json::Value;
 use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
+use tollhouse_api::{AuditPage, True};
 use tollhouse_base::{
-    id::{AuditId, BuilderId, RequestId},
+    id::{BuilderId, RequestId},
     offload::{run_blocking, still_asked},
 };
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
@@ -26,7 +27,8 @@ use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
-    page::{PageLimit, TimeParam, bad_cursor, paged},
+    convert,
+    page::{PageLimit, TimeParam, parse_cursor},
     route::{Route, get},
     services::AuditServices,
 };
@@ -183,16 +185,17 @@ pub(super) fn routes() -> Vec<Route> {
     vec![get("/ai/admin/audit", "listAudit", "the audit trail, newest first", list).answers("AuditPage")]
 }
 
-async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<Value>, ApiError> {
+async fn list(Admin(request): Admin<Query>, State(auditing): State<Arc<AuditServices>>) -> Result<Json<AuditPage>, ApiError> {
     let query = AuditQuery {
         since: request.since.map(|since| since.at(auditing.clock.now())),
         by: request.actor.map(|actor| actor.parse()).transpose().map_err(ApiError::bad_request)?,
         slug: request.slug,
         limit: request.limit.0,
-        before: request.cursor.map(|cursor| cursor.parse::<AuditId>()).transpose().map_err(|_| bad_cursor())?,
+        before: parse_cursor(request.cursor)?,
     };
     let page = auditing.audit.list(&query).await?;
-    Ok(paged("entries", &page.entries, page.next.map(|next| next.to_string())))
+    let entries = page.entries.into_iter().map(convert::audit_entry).collect();
+    Ok(Json(AuditPage { ok: True, entries, next_cursor: page.next }))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::de::IgnoredAny;
+use tollhouse_api::InvokeRequest;
 use tollhouse_call::{Call, CalledBy, CompletedCall, Input, ReplayRequest, bodiless};
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_front::{
@@ -27,19 +28,6 @@ use super::{
     stream, tools,
 };
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct InvokeBody<I> {
-    slug: String,
-    /// Default: `{}`.
-    input: Option<I>,
-    /// The same as `X-Quote-Id`.
-    quote_id: Option<String>,
-    /// Whether to answer with Server-Sent Events. Long-running tools require it.
-    #[serde(default)]
-    stream: bool,
-}
-
 pub(super) fn routes() -> Vec<Route> {
     let invoke = open::post("/ai/invoke", "invokeTool", "calls a tool by its slug; answers result and receipt", invoke);
     let invoke = invoke.reads_headers(tools::OF_PAYERS).takes("InvokeRequest").answers("InvokeResponse").streams().for_agents();
@@ -57,8 +45,8 @@ async fn invoke(
     let (parts, body) = request.into_parts();
     body::check_call(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), &parts.headers, body, MAX_BYTES).await?;
-    let InvokeBody { slug, input, quote_id, stream } =
-        body::verbatim::<InvokeBody<VerbatimJson>, InvokeBody<IgnoredAny>>(&text, Code::InvalidMember).await?;
+    let InvokeRequest { slug, input, quote_id, stream } =
+        body::verbatim::<InvokeRequest<VerbatimJson>, InvokeRequest<IgnoredAny>>(&text, Code::InvalidMember).await?;
     let quote = named(quote_id, quote(&parts.headers))?;
     let streamed = stream || sse::requested(&parts.headers);
     let limits = &calling.shared.limits;

@@ -1,13 +1,13 @@
 //! An answer with its receipt: the response of `/ai/invoke`, and the last event of a stream.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
+use tollhouse_api::InvokeResponse;
 use tollhouse_call::{CompletedCall, Content, chosen_headers};
 use tollhouse_front::ApiError;
-use tollhouse_money::PaymentId;
 
 use super::services::CallServices;
 
@@ -18,24 +18,6 @@ pub(super) enum ResponseStyle {
     Plain,
     /// As an event, which has no headers.
     Stream,
-}
-
-/// An answer with its receipt.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InvokeResponse<'a> {
-    ok: bool,
-    /// The status that the handler set, unless it is 200.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    headers: BTreeMap<String, &'a str>,
-    result: ResultBody<'a>,
-    receipt: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payment_id: Option<&'a PaymentId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settlement: Option<Value>,
 }
 
 /// The body that `/tools` would return.
@@ -79,7 +61,7 @@ pub(super) async fn invoked(calling: &CallServices, done: &CompletedCall, front:
         ok: done.success,
         status: Some(answer.status).filter(|status| *status != 200),
         headers: chosen_headers(answer),
-        result: Content::of(answer).into(),
+        result: ResultBody::from(Content::of(answer)),
         receipt,
         payment_id: paid,
         settlement: paid.map(|_| settlement()),

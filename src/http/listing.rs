@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::json;
+use tollhouse_api::CatalogEnvelope;
 use tollhouse_catalog::{Catalog, EndpointFilter, Entry, Order, OrderPosition, ShownEndpoint, search::Query};
 use tollhouse_front::{ApiError, cursor};
 use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
@@ -258,8 +259,8 @@ impl PageBudget {
 }
 
 /// Returns the envelope with `records` as its `endpoints`.
-pub(super) fn with_records(envelope: &Value, records: &[u8]) -> Vec<u8> {
-    let envelope = envelope.to_string();
+pub(super) fn with_records(envelope: &CatalogEnvelope, records: &[u8]) -> Vec<u8> {
+    let envelope = json!(envelope).to_string();
     // Overwrite the closing brace.
     let open = envelope.strip_suffix('}').unwrap_or_default();
     [open.as_bytes(), br#","endpoints":["#, records, b"]}"].concat()

@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
-use serde_json::{Value, json};
-use tollhouse_api::{OkResponse, True};
+use serde_json::{Map, Value, json};
+use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
+use tollhouse_replica::SeenReplica;
 use tollhouse_store::{Batch, Durability, Space, SpaceSize, Store, StoreError};
 
 use super::{
@@ -66,37 +67,43 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), ApiErr
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
-async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Value> {
+async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
     let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
     let unresolved = tokio::time::timeout(SEEN_WITHIN, money::count_unresolved(&*operating.store, MOST_COUNTED)).await;
-    Json(json!({
-        "ok": true,
-        "version": env!("CARGO_PKG_VERSION"),
-        // Null while the store is unavailable.
-        "replicas": replicas.ok().and_then(Result::ok),
-        // Null while it is close to the database's clock.
-        "clock": operating.replica.clock_is_wrong(),
-        "sandbox": operating.pool.status(),
-        "payment": operating.payments.describe(),
-        "facilitator": operating.payments.facilitator_status(),
-        "facilitators": operating.payments.facilitator_statuses(),
-        "openSettlements": operating.payments.open_intents(),
-        // Null while the store is unavailable.
-        "unresolvedSettlements": unresolved.ok().and_then(Result::ok),
-        // Null while the store is unavailable.
-        "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
-        "unpaid": operating.payments.unpaid(),
-        "stored": stored(&operating).await,
-        "disk": operating.disk.usage(),
-        "intake": operating.shared.intake.status(),
-        // Warnings for operators.
-        "warnings": operating.shared.proxies.warnings(),
-    }))
+    let replica = |seen: SeenReplica| Replica {
+        id: seen.id,
+        version: seen.version,
+        formats: seen.formats,
+        started_at: seen.started_at,
+        lease_until: seen.lease_until,
+        lives: seen.is_live,
+        behind: seen.behind,
+        own: seen.own,
+    };
+    let warnings = operating.shared.proxies.warnings().into_iter();
+    Json(Health {
+        ok: True,
+        version: env!("CARGO_PKG_VERSION"),
+        replicas: replicas.ok().and_then(Result::ok).map(|seen| seen.into_iter().map(replica).collect()),
+        clock: operating.replica.clock_is_wrong(),
+        sandbox: json!(operating.pool.status()),
+        payment: operating.payments.describe(),
+        facilitator: operating.payments.facilitator_status(),
+        facilitators: operating.payments.facilitator_statuses(),
+        open_settlements: operating.payments.open_intents(),
+        unresolved_settlements: unresolved.ok().and_then(Result::ok),
+        reorganized_settlements: reorganized.ok().and_then(Result::ok),
+        unpaid: operating.payments.unpaid(),
+        stored: stored(&operating).await,
+        disk: json!(operating.disk.usage()),
+        intake: operating.shared.intake.status(),
+        warnings: warnings.map(|warning| HealthWarning { code: warning.code, message: warning.message, remedy: warning.remedy }).collect(),
+    })
 }
 
 /// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.
-async fn stored(operating: &HealthServices) -> Value {
+async fn stored(operating: &HealthServices) -> Map<String, Value> {
     let sizes = operating.store.sizes();
     let describe = |size: SpaceSize| json!({ "count": size.entries, "bytes": size.bytes });
     let mut kinds: BTreeMap<&str, SpaceSize> = BTreeMap::new();
@@ -105,7 +112,7 @@ async fn stored(operating: &HealthServices) -> Value {
         let sum = kinds.entry(kind).or_default();
         *sum = SpaceSize { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
     }
-    let mut stored: serde_json::Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), describe(size))).collect();
+    let mut stored: Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), describe(size))).collect();
     stored.insert("freeReceipts".to_owned(), describe(operating.receipts.size().await));
     stored.insert("backend".to_owned(), json!(sizes.backend));
     // False while a store of an older version is being counted.
@@ -115,7 +122,7 @@ async fn stored(operating: &HealthServices) -> Value {
     stored.insert("renewalFails".to_owned(), json!(sizes.renewal_fails));
     // Null while all checked files of the store are intact.
     stored.insert("damage".to_owned(), json!(sizes.damage));
-    Value::Object(stored)
+    stored
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode, Uri, request::Parts, uri::PathAndQuery},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use tollhouse_api::{EndpointResponse, True};
 use tollhouse_call::{Call, Input, MAX_QUERY_FIELDS, ReplayRequest, RequestHead, check_query};
 use tollhouse_front::{ApiError, Code, body, bought, network, offered, quote, sse};
 use tollhouse_money::{EntryMethod, OfferedPayment};
@@ -168,7 +168,7 @@ async fn head(
 async fn inspect(calling: &CallServices, slug: &str) -> Result<Response, ApiError> {
     let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| ApiError::unknown_endpoint(slug))?;
     let record = calling.about.extras(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
-    Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
+    Ok(axum::Json(EndpointResponse { ok: True, endpoint: record }).into_response())
 }
 
 /// Reads the input of a request that may have been paid for when its tool still accepted it.
