@@ -1,5 +1,7 @@
 //! The health of a host.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -38,13 +40,45 @@ pub struct Health {
     #[schemars(with = "UnpaidHealth")]
     pub unpaid: Value,
     /// Sizes of the store.
-    pub stored: Map<String, Value>,
+    pub stored: StoredHealth,
     /// Free disk space.
     pub disk: Value,
     /// Connections and bodies in memory.
     pub intake: Value,
     /// What an operator should look at, for example a proxy that is not trusted to name the client's address.
     pub warnings: Vec<HealthWarning>,
+}
+
+/// Sizes of the store, and its condition.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct StoredHealth {
+    /// Keys by kind.
+    #[serde(flatten)]
+    pub kinds: BTreeMap<&'static str, StoredSize>,
+    /// Receipts of free calls.
+    pub free_receipts: StoredSize,
+    /// Name of the backend.
+    pub backend: &'static str,
+    /// False while a store is being counted.
+    pub complete: bool,
+    /// Number of syncs of commits since the start.
+    pub syncs: u64,
+    /// Why an oversized tree could not be replaced. Null unless the last attempt failed.
+    pub renewal_fails: Option<String>,
+    /// Damage to files of the store. Null while all checked files are intact.
+    pub damage: Option<String>,
+}
+
+/// A number of entries and their size.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct StoredSize {
+    /// Number of entries.
+    pub count: u64,
+    /// Size in bytes.
+    pub bytes: u64,
 }
 
 /// A host of the store.

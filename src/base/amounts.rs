@@ -73,7 +73,7 @@ mod tests {
     use crate::counted::Counted;
 
     #[test]
-    fn the_largest_amount_is_found_and_nothing_is_left_of_those_that_were_taken() {
+    fn largest_amount_is_found_and_empty_keys_are_removed() {
         let mut amounts = Amounts::default();
         assert_eq!(amounts.largest(), None);
         for (key, more) in [("a", 3), ("b", 5), ("c", 4), ("a", 3), ("d", 0)] {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_among_many_keys_takes_few_steps() {
+    fn change_among_many_keys_takes_few_steps() {
         const KEYS: u32 = 100_000;
         let mut amounts = Amounts::default();
         let keys: Vec<_> = (0..KEYS).map(Counted).collect();

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_hundred_are_reported_and_all_are_counted() {
+    fn first_hundred_flaws_are_listed_and_all_are_counted() {
         let mut flaws = CheckReport::default();
         (0..150).for_each(|number| flaws.unless(number < 0, || number.to_string()));
         assert_eq!((flaws.count, flaws.listed.len(), flaws.listed[99].as_str()), (150, 100, "99"));

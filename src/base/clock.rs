@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn following_clock_goes_by_what_it_was_reported_and_stays_where_it_may_be_right() {
+    fn following_clock_moves_only_beyond_the_error_of_measurement() {
         let clock = Clock::following();
         assert!(clock.now().0.abs_diff(system().0) < 60_000, "nobody has told it yet");
         let there = Timestamp(1_800_000_000_000);

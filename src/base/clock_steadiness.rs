@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clock_that_jumps_for_a_moment_is_not_believed() {
+    async fn clock_that_jumps_is_not_trusted() {
         let clock = Clock::fixed(NOW);
         let steadiness = Steadiness::of(clock.clone());
         for _ in 0..100 {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clock_that_is_put_right_is_believed_after_an_hour() {
+    async fn corrected_clock_is_trusted_after_an_hour() {
         let clock = Clock::fixed(NOW);
         let steadiness = Steadiness::of(clock.clone());
         jump(&clock, 30 * DAY as i64);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clock_that_a_start_finds_far_ahead_is_believed_after_an_hour_or_once_it_is_back() {
+    async fn clock_far_ahead_at_start_is_trusted_after_an_hour_or_once_it_is_back() {
         let clock = Clock::fixed(NOW);
         let steadiness = Steadiness::of(clock.clone());
         steadiness.unsteady_since(Timestamp(NOW.0 - 1_000 * DAY + 1));

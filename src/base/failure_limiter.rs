@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_at_once_is_waited_for_but_not_forever() {
+    fn failures_are_forgiven_after_the_maximum_time() {
         let (penalties, now) = (limiter(60), Instant::now());
         (0..120).for_each(|_| penalties.count(1, now));
         assert_eq!(penalties.wait(&1, now), Some(Duration::from_secs(61)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_elsewhere_is_waited_for_here_too() {
+    fn failures_on_other_hosts_count_here() {
         let (one, other) = (limiter(10), limiter(10));
         assert_eq!(one.take_used(9), []);
         (0..10).for_each(|_| one.count(1, gcra::now()));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn many_keys_do_not_fill_the_memory_nor_push_out_who_fails_most() {
+    fn many_keys_stay_bounded_and_the_worst_are_remembered() {
         let (penalties, now) = (limiter(2), Instant::now());
         (0..3).for_each(|_| penalties.count(0, now));
         (1..MAX_KEYS as u32 + 100).for_each(|key| penalties.count(key, now));

@@ -94,7 +94,7 @@ mod tests {
     use crate::counted::Counted;
 
     #[test]
-    fn anyone_who_fills_the_queues_loses_and_nobody_else() {
+    fn only_the_owner_that_fills_the_queue_loses_items() {
         let (mut queues, mut lost) = (FairQueue::new(100), vec![]);
         for n in 0..1_000 {
             queues.push(&"flood", 1, n, |owner| lost.push(*owner));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_taken_from_in_turn_and_each_in_its_order() {
+    fn owners_take_turns_and_keep_their_order() {
         let mut queues = FairQueue::new(100);
         for (owner, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)] {
             queues.push(&owner, 1, item, |_| panic!("there is room"));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_item_goes_is_found_in_few_steps_among_many_owners() {
+    fn owner_to_drop_from_is_found_in_few_steps() {
         const OWNERS: u32 = 100_000;
         let mut queues = FairQueue::new(OWNERS as usize);
         // Owners with more than their share get their turns after the others.
@@ -142,7 +142,7 @@ mod tests {
     /// Random histories: the bound is never exceeded, and every owner that loses an item has, or would have, more than
     /// its share.
     #[test]
-    fn nothing_is_held_twice_nor_forgotten() {
+    fn weights_match_the_queued_items_in_random_histories() {
         for seed in 0..200 {
             let (mut random, mut queues, mut waiting) = (fastrand::Rng::with_seed(seed), FairQueue::new(64), HashMap::<u64, usize>::new());
             for _ in 0..400 {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_folder_is_for_its_owner_alone_and_one_that_exists_stays_as_it_is() {
+    fn new_folder_is_private_and_existing_one_is_unchanged() {
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let folder = tempfile::tempdir().unwrap();
         let (parent, made) = (folder.path().join("parent"), folder.path().join("parent/data"));
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn path_of_one_part_is_in_the_folder_that_the_host_runs_in() {
+    fn parent_of_a_bare_name_is_the_current_folder() {
         for (path, folder) in [("key", "."), ("data/key", "data"), ("/data/key", "/data"), ("/key", "/"), ("data/", ".")] {
             assert_eq!(of(Path::new(path)), Path::new(folder), "{path}");
         }

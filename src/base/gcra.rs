@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_new_keys_have_each_key_looked_at_a_few_times() {
+    fn many_new_keys_visit_each_key_a_few_times() {
         const MAX: usize = 65_536;
         const NEW: u32 = 100_000;
         let (mut uses, started) = (Gcra::default(), Instant::now());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_reported_is_of_keys_that_are_remembered() {
+    fn only_remembered_keys_are_reported() {
         const MAX: usize = 64;
         let (mut uses, now) = (Gcra::default(), Instant::now());
         assert_eq!(uses.take(0), []);

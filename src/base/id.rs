@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_one_moment_sort_as_they_were_made() {
+    fn ids_of_one_millisecond_sort_in_order_of_creation() {
         let at = Timestamp(1_234_567_890_123);
         let first = after(Ulid::generate(), at);
         let made: Vec<_> = std::iter::successors(Some(first), |last| Some(after(*last, at))).take(100).collect();

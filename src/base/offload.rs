@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn long_work_holds_up_no_other_task() {
+    async fn long_work_does_not_block_other_tasks() {
         let busy = tokio::spawn(run_blocking(SHORT_BYTES + 1, || std::thread::sleep(Duration::from_millis(300))));
         tokio::time::sleep(Duration::from_millis(20)).await;
         let started = Instant::now();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_text_of_usual_length_waits_for_no_longer_one() {
+    async fn medium_text_does_not_wait_for_longer_ones() {
         let long: Vec<_> =
             (0..100).map(|_| tokio::spawn(run_blocking(MIDDLING_BYTES + 1, || std::thread::sleep(Duration::from_millis(50))))).collect();
         let started = Instant::now();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_texts_of_one_client_leave_the_next_place_to_another() {
+    async fn long_texts_of_one_client_let_another_client_go_next() {
         let ended = Arc::new(Mutex::new(vec![]));
         // Other tests may hold places for a while.
         let held = join_all((0..at_once()).map(|_| LONG.turn(None))).await;
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn work_in_a_library_s_hands_resumes_where_it_waits() {
+    async fn library_future_resumes_after_its_first_poll() {
         for bytes in [0, SHORT_BYTES + 1] {
             let waits = async {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_known_by_a_part_of_it() {
+    fn length_stops_counting_once_a_value_is_long() {
         for (value, is_long) in [
             (json!([1, { "a": "b" }]), false),
             (json!("s".repeat(SHORT_BYTES + 1)), true),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_of_one_thread_does_it_all_itself() {
+    async fn single_threaded_runtime_runs_long_work_inline() {
         assert_eq!(run_blocking(usize::MAX, || 7).await, 7);
     }
 }

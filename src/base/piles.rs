@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_anyone_who_has_most_is_found_in_random_histories() {
+    fn oldest_item_of_the_largest_user_is_found_in_random_histories() {
         for seed in 0..100 {
             let (mut random, mut piles, mut things) = (fastrand::Rng::with_seed(seed), Piles::default(), vec![]);
             for id in 0..200 {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_first_is_found_in_few_steps_among_many_things() {
+    fn next_item_to_drop_is_found_in_few_steps() {
         const THINGS: u32 = 100_000;
         let mut piles = Piles::default();
         // Each pile has one item, so there are as many owners and addresses as possible.

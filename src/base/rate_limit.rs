@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_do_so_much_at_once_and_then_as_much_as_comes_back() {
+    fn key_has_a_burst_that_recovers_at_its_rate() {
         let (rate, started) = (rate(10, 20), Instant::now());
         for _ in 0..20 {
             assert_eq!(rate.admit(&1, some(1), started), Ok(()));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_of_many_and_of_few_are_kept_to() {
+    fn maximum_rate_is_enforced() {
         let (many, started) = (rate(u32::MAX, u32::MAX), Instant::now());
         assert_eq!(many.admit(&1, some(u32::MAX), started), Ok(()));
         assert!(many.admit(&1, some(u32::MAX), started + Duration::from_millis(999)).is_err());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_bounded_and_who_has_used_most_stays() {
+    fn keys_are_bounded_and_the_most_used_are_remembered() {
         let rate: RateLimiter<u32> = RateLimiter::with_burst(NonZeroU32::new(10).unwrap(), NonZeroU32::new(20).unwrap());
         let now = Instant::now();
         assert_eq!(rate.admit(&0, some(20), now), Ok(()));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_elsewhere_counts_here_too() {
+    fn requests_on_other_hosts_count_here() {
         let (one, other, now) = (rate(10, 20), rate(10, 20), now());
         assert_eq!(one.take_used(10), [], "nobody has asked before");
         assert_eq!(one.admit(&1, some(2), now), Ok(()));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_its_permits_and_nothing_is_left_of_them() {
+    fn each_key_has_its_permits_and_unused_keys_are_forgotten() {
         let limit = ConcurrencyLimit::new(2);
         let permits = [limit.take("a"), limit.take("a"), limit.take("b")].map(Option::unwrap);
         assert!(limit.take("a").is_none() && limit.take("b").is_some());

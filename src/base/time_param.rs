@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_so_long_ago_or_itself_and_nothing_else() {
+    fn time_is_relative_or_absolute() {
         for (text, millis) in [("30d", 2_592_000_000), ("24h", 86_400_000), ("15m", 900_000), ("90s", 90_000), ("0s", 0)] {
             assert_eq!(text.parse(), Ok(TimeParam::Ago(millis)), "{text}");
         }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_yet_to_come_is_no_time_ago() {
+    fn future_times_are_zero_milliseconds_ago() {
         let now = Timestamp(90_000);
         assert_eq!((TimeParam::Ago(60_000).at(now), TimeParam::Ago(100_000).at(now)), (Timestamp(30_000), Timestamp(0)));
         assert_eq!(

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_goes_by_its_names_alone() {
+    fn only_listed_host_names_are_allowed() {
         let own = allowed(&["localhost", "[::1]", "tools.example:8443"], None);
         for (host, requested) in [
             ("localhost", 200),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_let_in_by_scheme_name_and_port() {
+    fn origin_is_allowed_by_scheme_name_and_port() {
         let some = allowed(&[], Some(&["http://localhost:*", "https://app.example:443", "https://any.example"]));
         let with = |origin: &'static str| [("host", "h"), ("origin", origin)];
         for (origin, requested) in [

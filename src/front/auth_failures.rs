@@ -69,6 +69,8 @@ enum SenderKind {
 pub(super) struct Failures {
     of_clients: Arc<Attempts<IpAddr>>,
     of_foreign_pages: Arc<Attempts<IpAddr>>,
+    /// Guesses at the request of a paid registration, from clients and foreign pages alike: any program can claim to be a page.
+    of_registrations: Arc<Attempts<IpAddr>>,
     /// The origin of this host's own pages.
     origin: String,
 }
@@ -79,7 +81,7 @@ impl Failures {
     pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
         let attempts = || Arc::new(Attempts::new(FailureLimiter::new(per_minute, MAX_LEN)));
         let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-        Self { of_clients: attempts(), of_foreign_pages: attempts(), origin }
+        Self { of_clients: attempts(), of_foreign_pages: attempts(), of_registrations: attempts(), origin }
     }
 
     /// Returns the sender of a request.
@@ -94,13 +96,18 @@ impl Failures {
     /// Returns the counters by name, for sharing between replicas.
     pub(super) fn tallies(&self) -> SharedCounts {
         let tally = |attempts: &Arc<Attempts<IpAddr>>| Arc::clone(attempts.penalties()) as Arc<dyn Tally>;
-        vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
+        vec![
+            ("credentials", tally(&self.of_clients)),
+            ("credentials-of-pages", tally(&self.of_foreign_pages)),
+            ("registrations", tally(&self.of_registrations)),
+        ]
     }
 
     /// Forgets networks with a full budget, so that memory stays bounded.
     pub(super) fn prune_idle(&self) {
-        self.of_clients.penalties().prune_idle();
-        self.of_foreign_pages.penalties().prune_idle();
+        for attempts in [&self.of_clients, &self.of_foreign_pages, &self.of_registrations] {
+            attempts.penalties().prune_idle();
+        }
     }
 
     /// Returns an error if the sender has failed too often.
@@ -120,7 +127,19 @@ impl Failures {
     /// 429 if the sender has failed too often, or if too many of its credentials are being checked.
     pub(super) async fn begin(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
         let started = self.of(sender).begin(sender.network).await;
-        started.map(|attempt| CredentialCheck { attempt: Some(attempt), was_wrong: None }).map_err(|error| self.refused(error))
+        started.map(|attempt| CredentialCheck { attempts: vec![attempt], was_wrong: None }).map_err(|error| self.refused(error))
+    }
+
+    /// Does the same for a guess at the request of a paid registration. Its limit is the same whether the sender claims to be a page or
+    /// not.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failures::begin`].
+    pub(super) async fn begin_registration(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
+        let mut check = self.begin(sender).await?;
+        check.attempts.push(self.of_registrations.begin(sender.network).await.map_err(|error| self.refused(error))?);
+        Ok(check)
     }
 
     /// Counts a wrong credential of the sender that was not checked through [`Failures::begin`].
@@ -176,15 +195,15 @@ fn bound(error: AttemptError) -> (RunLimit, Duration) {
 /// A credential that is being checked. Until this is dropped, the credential counts as wrong.
 #[derive(Debug)]
 pub struct CredentialCheck {
-    /// `None` if there is no limit.
-    attempt: Option<Attempt<IpAddr>>,
+    /// One for each limit that it counts toward.
+    attempts: Vec<Attempt<IpAddr>>,
     /// Set once the credential is known to be wrong.
     was_wrong: Option<Arc<AtomicBool>>,
 }
 
 impl CredentialCheck {
     /// A check without a limit.
-    pub(super) const UNLIMITED: Self = Self { attempt: None, was_wrong: None };
+    pub(super) const UNLIMITED: Self = Self { attempts: Vec::new(), was_wrong: None };
 
     /// Begins the check of a credential in a request, after its extensions. While other checks for the same address
     /// could use up its limit, waits until one of them ends.
@@ -203,9 +222,7 @@ impl CredentialCheck {
         if let Some(was_wrong) = self.was_wrong {
             was_wrong.store(true, Ordering::SeqCst);
         }
-        if let Some(attempt) = self.attempt {
-            attempt.fail();
-        }
+        self.attempts.into_iter().for_each(Attempt::fail);
     }
 }
 
@@ -293,7 +310,7 @@ impl CredentialObserver for LookedUpCredentials {
     fn begin(&self) -> BoxFuture<'_, Result<Box<dyn CredentialLookup>, RunLimitReached>> {
         Box::pin(async move {
             let (max, attempts) = (self.failures.per_minute(), self.failures.of(self.sender));
-            let lookup = |attempt| Box::new(CredentialCheck { attempt: Some(attempt), was_wrong: None }) as Box<dyn CredentialLookup>;
+            let lookup = |attempt| Box::new(CredentialCheck { attempts: vec![attempt], was_wrong: None }) as Box<dyn CredentialLookup>;
             let slowed = |error| {
                 let (bound, wait) = bound(error);
                 RunLimitReached { bound, max, window: WINDOW, wait }
@@ -318,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address() {
+    fn ipv6_network_counts_as_one_address() {
         let failures = failures(1);
         let waits = |address: &str| failures.check(client(address)).is_err();
         failures.count(client("2001:db8:1:2::1"));
@@ -328,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn debt_is_two_minutes_at_most() {
+    fn failures_are_forgiven_within_two_minutes() {
         let (failures, client) = (failures(60), client("192.0.2.1"));
         (0..100_000).for_each(|_| failures.count(client));
         let wait = failures.check(client).unwrap_err().retry_after_secs().unwrap();
@@ -336,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn refusal_for_many_open_checks_does_not_call_them_wrong() {
+    fn error_for_many_open_checks_does_not_mention_wrong_credentials() {
         let refused = failures(1).refused(AttemptError::Busy(Duration::from_secs(1)));
         assert_eq!((refused.code(), refused.retry_after_secs()), (Code::RateLimited, Some(1)));
         assert!(!refused.message().contains("wrong"), "{refused:?}");
     }
 
     #[test]
-    fn a_page_is_foreign_unless_it_has_the_hosts_origin() {
+    fn page_is_foreign_unless_it_has_the_hosts_origin() {
         let failures = failures(1);
         let address = [192, 0, 2, 1].into();
         let kind = |origin: &'static str| {
@@ -357,10 +374,24 @@ mod tests {
     }
 
     #[test]
-    fn what_foreign_pages_show_is_held_against_pages_alone() {
+    fn failures_of_foreign_pages_do_not_block_clients() {
         let (failures, client) = (failures(1), client("192.0.2.1"));
         let page = Sender { kind: SenderKind::ForeignPage, ..client };
         failures.count(page);
         assert!(failures.check(client).is_ok() && failures.check(page).is_err());
+    }
+
+    #[tokio::test]
+    async fn foreign_origin_gets_no_further_registration_guesses() {
+        let (failures, client) = (failures(2), client("192.0.2.1"));
+        let page = Sender { kind: SenderKind::ForeignPage, ..client };
+        for sender in [client, page] {
+            failures.begin_registration(sender).await.unwrap().fail();
+        }
+        for sender in [client, page] {
+            let refused = failures.begin_registration(sender).await.unwrap_err();
+            assert_eq!(refused.code(), Code::RateLimited, "{sender:?}");
+            assert!(failures.check(sender).is_ok(), "one guess of each kind was counted as a wrong credential: {sender:?}");
+        }
     }
 }

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_counted_as_it_grows_and_until_its_last_copy_is_gone() {
+    fn buffered_body_counts_until_its_last_copy_is_dropped() {
         let quota = Quota::new(Some(1 << 20), None);
         let (mut body, stream) = (BodyBuffer::default(), unknown_length());
         body.push(&[1; 10], 1 << 20, &stream, hold(&quota)).unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn no_body_takes_more_than_there_is_nor_more_than_it_may() {
+    fn body_stays_within_its_limit_and_the_total_memory() {
         let quota = Quota::new(Some(100_000), None);
         let stream = unknown_length();
         let (mut one, mut other) = (BodyBuffer::default(), BodyBuffer::default());
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_known_length_gets_no_more_room_than_that() {
+    fn body_of_known_length_reserves_only_that_length() {
         let quota = Quota::new(None, None);
         let mut body = BodyBuffer::default();
         // The stream announces 7 more bytes.
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_json_in_utf_8_and_not_compressed() {
+    fn body_must_be_uncompressed_json_in_utf_8() {
         let headers = |fields: &[(&'static str, &'static str)]| -> HeaderMap {
             fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
         };
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_a_body() {
+    fn byte_order_mark_is_removed() {
         assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");
         assert_eq!(without_mark(Bytes::from_static(b"{}")), "{}");
         assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb")), &b"\xef\xbb"[..]);

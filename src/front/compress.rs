@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_taken_where_it_is_named_and_not_refused() {
+    fn gzip_is_used_if_the_client_accepts_it() {
         for (value, requested) in [
             ("gzip", true),
             ("br, GZIP;q=0.5, zstd", true),

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_of_5xx_is_never_the_callers_fault_and_one_of_4xx_never_the_hosts() {
+    fn status_class_matches_the_party_at_fault() {
         for code in Code::ALL {
             let CodeRow { name, status, fault, .. } = code.row();
             let fits = if status.is_server_error() { *fault != Party::Caller } else { *fault != Party::Host };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_rows_say_the_same_of_one_name() {
+    fn rows_with_one_name_differ_in_status_or_charge() {
         for (position, code) in Code::ALL.iter().enumerate() {
             let describe = |code: &Code| (code.row().name, code.row().status, code.row().charged.as_str());
             assert!(Code::ALL[..position].iter().all(|other| describe(other) != describe(code)), "{code:?}");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_in_the_form_of_messages() {
+    fn texts_begin_in_lower_case_and_have_no_period() {
         for code in Code::ALL {
             for text in [Some(code.row().sentence), code.row().hint].into_iter().flatten() {
                 assert!(!text.ends_with('.') && text.starts_with(|first: char| first.is_lowercase()), "{code:?}: {text}");

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_route_that_does_not_fit_its_handler_is_the_hosts_fault() {
+    async fn route_without_its_parameter_is_an_internal_error() {
         let (mut parts, ()) = axum::http::Request::new(()).into_parts();
         let at = PathParams::<String>::from_request_parts(&mut parts, &()).await;
         assert_eq!(at.err().map(|fault| fault.code()), Some(Code::Internal), "no route put a parameter there");

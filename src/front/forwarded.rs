@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_the_last_address_that_no_trusted_proxy_has() {
+    fn client_is_the_last_address_before_the_trusted_proxies() {
         let proxies = proxies(ForwardedHeader::XForwardedFor);
         for (peer, values, requested) in [
             ("127.0.0.1", &["192.0.2.1"][..], "192.0.2.1"),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_of_ipv6_that_have_ipv4_in_them_are_those_of_ipv4_as_well() {
+    fn ipv6_network_that_covers_ipv4_trusts_ipv4_addresses() {
         let trusts = |network: &str, address: &str| {
             let settings = ProxySettings { trusted: vec![network.parse().unwrap()], header: ForwardedHeader::XForwardedFor };
             Proxies::new(&settings, [127, 0, 0, 1].into(), "https://tools.example").trusts(address.parse().unwrap())
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_is_read_where_it_is_chosen() {
+    fn forwarded_header_is_read_if_it_is_configured() {
         let proxies = proxies(ForwardedHeader::Forwarded);
         for (value, requested) in [
             ("for=192.0.2.1", "192.0.2.1"),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_is_reached_over_https_is_noticed_where_no_base_url_is_set() {
+    fn https_proxy_without_a_base_url_is_reported() {
         let trusted = ProxySettings { trusted: vec!["127.0.0.1/32".parse().unwrap()], header: ForwardedHeader::XForwardedFor };
         let warned = |settings: &ProxySettings, url: &str, peer: &str, values: &[(&'static str, &str)]| {
             let proxies = Proxies::new(settings, [127, 0, 0, 1].into(), url);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_is_not_trusted_is_noticed() {
+    fn untrusted_proxy_is_reported() {
         let codes = |proxies: &Proxies| proxies.warnings().iter().map(|warning| warning.message.clone()).collect::<Vec<_>>();
         let none = ProxySettings::default();
         let new = |listen: &str, url: &str| Proxies::new(&none, listen.parse().unwrap(), url);

@@ -36,7 +36,7 @@ use super::{
     error_codes::Code,
     front_services::FrontServices,
     header_names,
-    payment::check_credit,
+    payment::{check_credit, check_payment},
 };
 
 /// How long browsers can cache a preflight response.
@@ -132,7 +132,7 @@ fn cors() -> CorsLayer {
 }
 
 /// Enforces rate limits, limits on unread answers and on wrong credentials, and access checks. Also rejects a request
-/// without exactly one host, or with two developer credits.
+/// without exactly one host, with two developer credits, or with a reserved key in its payment.
 async fn limit(
     State((shared, doors)): State<(Arc<FrontServices>, Arc<[HostCheck]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -150,7 +150,7 @@ async fn limit(
     if let Some(refused) = unreadable(request.uri()) {
         return refused;
     }
-    if let Err(refused) = check_credit(request.headers()) {
+    if let Err(refused) = check_credit(request.headers()).and_then(|()| check_payment(request.headers())) {
         return refused.into_response();
     }
     auth_failures::limit(shared.limits.failures(), peer.ip(), request, next).await
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slash_at_the_end_of_an_operation_makes_no_difference() {
+    fn trailing_slash_of_an_operation_is_ignored() {
         let plain = |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
         for (uri, same) in [
             ("/ai/mcp/", "/ai/mcp"),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_of_a_request_is_that_of_its_target() {
+    fn request_target_sets_the_host() {
         let host = |uri: &str, host: &'static str| {
             let mut request = Request::builder().uri(uri).header(header::HOST, host).body(Body::empty()).unwrap();
             put_host(&mut request).map(|()| request.headers().get(header::HOST).cloned().unwrap()).map_err(|fault| fault.code())
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_one_host() {
+    fn request_must_have_exactly_one_host() {
         for host in ["tools.example", "tools.example:8443", "127.0.0.1:80", "[::1]:80", "LOCALHOST"] {
             assert_eq!(checked(Version::HTTP_11, "/", &[host]), Ok(()), "{host}");
         }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_bounded_in_all_and_of_each_address_and_comes_back() {
+    fn quota_limits_the_total_and_each_address_until_shares_drop() {
         let quota = Quota::new(Some(10), Some(6));
         let (mut one, mut again, mut other) = (share(&quota, ONE), share(&quota, ONE), share(&quota, OTHER));
         assert_eq!(one.take(6), Ok(()));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_counts_beyond_the_bound_and_in_parts() {
+    fn existing_amounts_count_beyond_the_limit_and_can_be_split() {
         let quota = Quota::new(Some(10), Some(6));
         let mut one = share(&quota, ONE);
         one.take_over_limit(12);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_a_limit_is_let_in_one_at_a_time() {
+    fn amounts_above_a_limit_are_admitted_one_at_a_time() {
         let quota = Quota::new(Some(100), Some(20));
         let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
         for large in [21, 100, 1_000] {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_has_one_share() {
+    fn ipv6_network_shares_one_quota() {
         let quota = Quota::new(None, Some(1));
         let (mut one, mut same) = (share(&quota, "2001:db8:1:2::1"), share(&quota, "2001:db8:1:2:ffff::9"));
         assert_eq!((one.take(1), same.take(1)), (Ok(()), Err(QuotaFull::Address(1))));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nothing_is_refused_or_remembered_of_an_address() {
+    fn unlimited_quota_rejects_and_remembers_nothing() {
         let quota = Quota::new(None, None);
         let mut share = share(&quota, ONE);
         assert_eq!(share.take(usize::MAX / 2), Ok(()));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_with_little_have_a_reserve() {
+    fn addresses_that_use_little_have_a_reserve() {
         const ALL: usize = 32 * LITTLE;
         let quota = Quota::with_reserve(Some(ALL), None);
         let (mut hoard, mut other) = (share(&quota, ONE), share(&quota, ONE));

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_sent_to_those_who_prefer_it() {
+    fn stream_is_sent_to_clients_that_prefer_it() {
         for (accept, streams) in [
             (None, false),
             (Some("*/*"), false),

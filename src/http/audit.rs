@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_body_only_names_and_the_slug_are_kept() {
+    fn only_field_names_and_the_slug_of_a_body_are_recorded() {
         let body = json!({ "slug": "a-tool", "priceUsd": 1, "handler": { "source": "secret" }, "bk_01_secret": 1, "a b": 2 });
         let named = AuditedBody::in_body(body.to_string().as_bytes());
         let mut fields = named.fields.clone();

@@ -100,7 +100,7 @@ async fn register(
         from: network(peer.ip()),
     };
     // A payment that was spent on another request may be a guess at that request, which only its payer knows.
-    let guess = if shows_payment { Some(limits.begin_check(sender).await?) } else { None };
+    let guess = if shows_payment { Some(limits.begin_registration(sender).await?) } else { None };
     let done = match accounts.calls.register(registration).await {
         Ok(done) => done,
         Err(error) => {

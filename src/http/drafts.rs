@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_that_the_host_could_not_end_is_not_reported_as_the_uploads_fault() {
+    fn check_that_fails_in_the_host_is_the_hosts_fault() {
         let away = || PublishError::Store(StoreError::Away("a planned fault".to_owned()));
         assert_eq!(all_of(vec![field("/title"), away(), field("/slug")]).code(), Code::StoreUnavailable);
         assert_eq!(all_of(vec![PublishError::Corrupt(String::new())]).code(), Code::Internal);

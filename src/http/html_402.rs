@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_builders_are_text_of_a_page() {
+    fn texts_of_builders_are_escaped() {
         let words = |text: &str| html! { (seen(text)) }.into_string();
         assert_eq!(words("<script>alert(\"1\")</script>"), "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;");
         assert_eq!(words("a&b\u{202e}\u{0}"), "a&amp;b\u{241b}\u{241b}");

@@ -189,7 +189,7 @@ mod tests {
     use super::{documents::PARTS, *};
 
     #[test]
-    fn every_row_is_reported_in_full_and_nothing_learns_that_no_row_names() {
+    fn every_row_is_documented_and_every_description_is_used() {
         let rows = rows();
         let mut ids = BTreeSet::new();
         for row in &rows {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_asked_on_this_machine_for_this_machine_is_from_here() {
+    fn only_direct_requests_to_a_loopback_name_are_local() {
         for host in ["127.0.0.1:4020", "localhost:4020", "[::1]:4020", "LOCALHOST"] {
             assert!(is_allowed("127.0.0.1", &[("host", host)]) && is_allowed("::1", &[("host", host)]), "{host}");
         }

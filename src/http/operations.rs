@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
-use serde_json::{Map, Value, json};
-use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, True};
+use serde_json::json;
+use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
 use tollhouse_replica::SeenReplica;
@@ -103,26 +103,24 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
 }
 
 /// Returns the number and bytes of keys of each kind. For free receipts, it counts receipts.
-async fn stored(operating: &HealthServices) -> Map<String, Value> {
+async fn stored(operating: &HealthServices) -> StoredHealth {
     let sizes = operating.store.sizes();
-    let describe = |size: SpaceSize| json!({ "count": size.entries, "bytes": size.bytes });
+    let describe = |size: SpaceSize| StoredSize { count: size.entries, bytes: size.bytes };
     let mut kinds: BTreeMap<&str, SpaceSize> = BTreeMap::new();
     for (space, kind) in Space::ALL.iter().filter_map(|space| Some((space, space.kind()?))) {
         let size = sizes.spaces.get(space).copied().unwrap_or_default();
         let sum = kinds.entry(kind).or_default();
         *sum = SpaceSize { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
     }
-    let mut stored: Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), describe(size))).collect();
-    stored.insert("freeReceipts".to_owned(), describe(operating.receipts.size().await));
-    stored.insert("backend".to_owned(), json!(sizes.backend));
-    // False while a store of an older version is being counted.
-    stored.insert("complete".to_owned(), json!(sizes.complete));
-    stored.insert("syncs".to_owned(), json!(sizes.syncs));
-    // Null unless the last attempt to replace an oversized tree failed.
-    stored.insert("renewalFails".to_owned(), json!(sizes.renewal_fails));
-    // Null while all checked files of the store are intact.
-    stored.insert("damage".to_owned(), json!(sizes.damage));
-    stored
+    StoredHealth {
+        kinds: kinds.into_iter().map(|(kind, size)| (kind, describe(size))).collect(),
+        free_receipts: describe(operating.receipts.size().await),
+        backend: sizes.backend,
+        complete: sizes.complete,
+        syncs: sizes.syncs,
+        renewal_fails: sizes.renewal_fails,
+        damage: sizes.damage,
+    }
 }
 
 #[cfg(test)]
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_is_not_ready_while_its_store_refuses_commits() {
+    async fn host_is_not_ready_while_its_store_rejects_commits() {
         let store = FaultyStore::new(MemoryStore::new());
         assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
         for refuses in [faulty::Fault::Before, faulty::Fault::Lost, faulty::Fault::After] {
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_is_not_ready_while_its_store_takes_no_commit() {
+    async fn host_is_not_ready_while_commits_hang() {
         assert_eq!(refusal(&Hanging(MemoryStore::new()), Duration::from_millis(1)).await, Some((Code::StoreUnavailable, Some(1))));
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
             .answers("PaymentResponse")
             .reads_headers(OF_BUYERS)
             .for_agents()
-            .fails(&[Code::UnknownPayment]),
+            .fails(&[Code::InvalidJson, Code::UnknownPayment]),
         open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
             .answers("JsonWebKeySet")
             .for_agents(),

@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use tollhouse_api::{DoubledTransaction, MissingTransfer, Reconciliation, True, UnknownTransfer};
 use tollhouse_front::{ApiError, Code, cursor};
-use tollhouse_money::{BlockRange, ReconcileError};
+use tollhouse_money::BlockRange;
 
 use super::{
     auth::Admin,
@@ -45,10 +45,10 @@ async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<Mo
         Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
         None => {
             let since = requested.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
-            earning.payments.blocks_since(network, since).await.map_err(fault)?.1
+            earning.payments.blocks_since(network, since).await?.1
         }
     };
-    let page = earning.payments.reconcile(network, range).await.map_err(fault)?;
+    let page = earning.payments.reconcile(network, range).await?;
     let next_cursor = page.rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
     let unknown = page.unknown.into_iter().map(|transfer| UnknownTransfer {
         transaction: transfer.transaction,
@@ -90,12 +90,4 @@ fn read_cursor(text: &str) -> Option<BlockRange> {
     let (first, last) = text.split_once('-')?;
     let range = BlockRange { first: first.parse().ok()?, last: last.parse().ok()? };
     (range.first <= range.last).then_some(range)
-}
-
-fn fault(error: ReconcileError) -> ApiError {
-    match error {
-        ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => ApiError::bad_request(error.to_string()),
-        ReconcileError::Node(reason) => ApiError::from(Code::FacilitatorUnavailable).hint(reason),
-        ReconcileError::Store(error) => error.into(),
-    }
 }

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_has_the_names_that_are_sent() {
+    fn names_of_query_parameters_are_found() {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         #[expect(dead_code, reason = "only its names are asked for")]

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State};
-use serde_json::json;
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, True, UnresolvedPage, UnresolvedSettlement};
 use tollhouse_base::id::PaymentId;
 use tollhouse_front::{ApiError, Code};
-use tollhouse_money::{Resolution, ResolutionError};
+use tollhouse_money::Resolution;
 
 use super::{
     auth::Admin,
@@ -67,21 +66,6 @@ async fn resolve(
         (SettlementDecision::Paid, None) => return wrong("name the transaction that made the transfer"),
         (SettlementDecision::LookUp | SettlementDecision::Unpaid, Some(_)) => return wrong("only a paid settlement has a transaction"),
     };
-    let state = earning.payments.resolve_unresolved(&id, &resolution).await.map_err(fault)?;
+    let state = earning.payments.resolve_unresolved(&id, &resolution).await?;
     Ok(Json(PaymentResponse { ok: True, payment: convert::payment(state) }))
-}
-
-fn fault(error: ResolutionError) -> ApiError {
-    let message = error.to_string();
-    match error {
-        ResolutionError::Unknown => Code::UnknownPayment.into(),
-        ResolutionError::WrongState(state) | ResolutionError::Overtaken(state) => {
-            ApiError::new(Code::WrongState, message).with("state", json!(state))
-        }
-        ResolutionError::Transaction(_) | ResolutionError::NotPaid => ApiError::invalid(SettlementVerdict::CODE, &message, "/transaction"),
-        ResolutionError::Undecided(reason) => {
-            ApiError::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(reason)
-        }
-        ResolutionError::Store(error) => error.into(),
-    }
 }

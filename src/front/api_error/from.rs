@@ -11,7 +11,9 @@ use tollhouse_account::{builder::BuilderError, session::SessionError};
 use tollhouse_call::{CallError, QuoteError, SellerError};
 use tollhouse_capability::secret::SecretError;
 use tollhouse_catalog::{IndexLoading, PublishError};
-use tollhouse_money::{CreditError, LedgerError, QuoteRefusal, RouteError, payout::PayoutError, refund::RefundError};
+use tollhouse_money::{
+    CreditError, LedgerError, QuoteRefusal, ReconcileError, ResolutionError, RouteError, payout::PayoutError, refund::RefundError,
+};
 use tollhouse_protocol::StopReason;
 use tollhouse_store::StoreError;
 use tollhouse_tool::{Mismatch, finding::Finding};
@@ -363,6 +365,33 @@ impl From<RefundError> for ApiError {
     }
 }
 
+impl From<ResolutionError> for ApiError {
+    fn from(error: ResolutionError) -> Self {
+        let message = error.to_string();
+        match error {
+            ResolutionError::Unknown => Code::UnknownPayment.into(),
+            ResolutionError::WrongState(state) | ResolutionError::Overtaken(state) => {
+                Self::new(Code::WrongState, message).with("state", json!(state))
+            }
+            ResolutionError::Transaction(_) | ResolutionError::NotPaid => Self::invalid(Code::InvalidDecision, message, "/transaction"),
+            ResolutionError::Undecided(reason) => {
+                Self::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(reason)
+            }
+            ResolutionError::Store(store) => store.into(),
+        }
+    }
+}
+
+impl From<ReconcileError> for ApiError {
+    fn from(error: ReconcileError) -> Self {
+        match error {
+            ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => Self::bad_request(error.to_string()),
+            ReconcileError::Node(reason) => Self::from(Code::FacilitatorUnavailable).hint(reason),
+            ReconcileError::Store(store) => store.into(),
+        }
+    }
+}
+
 impl From<LedgerError> for ApiError {
     fn from(error: LedgerError) -> Self {
         let message = error.to_string();
@@ -393,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn call_that_was_charged_and_host_that_takes_none_say_which_it_is() {
+    fn expired_answer_and_host_that_is_not_ready_have_their_own_codes() {
         let payment = PaymentId::of(&["credit", "key"]);
         let expired = ApiError::from(&CallError::AnswerExpired(payment));
         assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
@@ -404,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_store_did_not_do_is_the_hosts_fault_anyone_who_asked_it() {
+    fn store_errors_are_503_whichever_crate_returns_them() {
         let locked = StoreError::LockTimeout("a planned fault".to_owned());
         for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended, locked] {
             for fault in [
@@ -425,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_broke_within_the_host_is_the_hosts_fault() {
+    async fn internal_failures_are_the_hosts_fault() {
         let random = || "no entropy".to_owned();
         assert_eq!(party(BuilderError::Random(random())), Party::Host);
         assert_eq!(party(CreditError::Random(random())), Party::Host);
@@ -445,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_payment_has_its_challenge_with_it() {
+    fn refused_payment_carries_its_challenge() {
         let challenge = Arc::new(X402Challenge { error: "insufficient_funds".to_owned(), ..X402Challenge::default() });
         for error in [CallError::PaymentRequired(Arc::clone(&challenge)), CallError::SettlementRefused(Arc::clone(&challenge))] {
             let fault = ApiError::from(error);
@@ -458,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_pay_again_yet_learns_where_to_ask() {
+    fn pending_payment_error_links_to_its_state() {
         let payment = PaymentId::of(&["one"]);
         for (error, code) in [
             (CallError::PaymentInProgress(payment.clone()), Code::PaymentInProgress),
@@ -473,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_cannot_be_is_reported_by_what_its_body_is_about() {
+    fn invalid_field_gets_the_code_of_its_body() {
         let member = || PublishError::Field { pointer: "/reason".to_owned(), message: "too long".to_owned() };
         assert_eq!(ApiError::from(member()).code(), Code::InvalidEndpoint);
         let reported = member().about(Code::InvalidDecision);

@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_gives_its_thread_back_after_64_kib_or_256_frames_and_continues_at_its_next_turn() {
+    async fn connection_yields_after_64_kib_or_256_frames() {
         const PIECE: usize = 4 << 10;
         const FRAMES: usize = 100 * PONG.len();
         let many = |count: usize| [PREFACE, &PONG.repeat(count)].concat();

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_short_body_of_a_request_costs_nothing() {
+    fn first_short_body_frame_of_a_request_is_free() {
         let cost = |frames: &[Vec<u8>]| scanner(3).cost(&[&PREFACE[..], &frames.concat()].concat());
         let (head, get, data) = (|n| on(n, HEADERS, 4, 20), on(1, HEADERS, 5, 20), |n, flags| on(n, DATA, flags, 2));
         assert_eq!(cost(&[head(1), data(1, 0), data(1, 1)]), 2, "a second one does");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_connection_has_a_large_allowance_that_ends() {
+    fn shared_connection_has_a_large_but_finite_allowance() {
         let mut now = Instant::now();
         let mut shared = Allowance::shared(now);
         shared.add_streams(100);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn all_the_requests_that_may_be_in_flight_may_come_at_once() {
+    fn burst_covers_the_maximum_of_concurrent_requests() {
         let (now, addresses) = (Instant::now(), of_addresses(1));
         for streams in [1, 100, 1_000] {
             let mut burst = Allowance::new(now);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_counted_however_their_bytes_are_cut() {
+    fn frames_are_counted_across_any_chunk_boundaries() {
         let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
         let bytes = [&PREFACE[..], &frames.concat()].concat();
         // The large frame counts as five. The body frames belong to no request.
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn overhead_is_paid_by_the_connection_and_then_by_its_address() {
+    fn connection_pays_for_overhead_before_its_address() {
         let (now, addresses) = (Instant::now(), of_addresses(100));
         let mut one = Allowance::new(now);
         assert!(one.pay(100, 0, ADDRESS, &addresses, now));
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_requests_and_answers_earn_is_free_and_pings_to_keep_alive_are() {
+    fn earned_frames_and_keep_alive_pings_are_free() {
         let (mut now, addresses) = (Instant::now(), of_addresses(1));
         let mut download = Allowance::new(now);
         let mut earned = 0;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_page_is_rebuilt_after_a_change_and_after_a_minute() {
+    async fn page_is_rebuilt_after_a_change_and_after_a_minute() {
         let (stored, now) = (CachedPage::default(), Instant::now());
         let made = async |changes, later: Duration, value: u64| {
             let make = async { Ok::<_, Infallible>(Document::json(&json!(value))) };

@@ -204,7 +204,7 @@ mod tests {
     use crate::rows;
 
     #[test]
-    fn every_document_has_a_name_of_its_own_a_heading_and_a_sentence() {
+    fn every_document_has_a_unique_name_a_heading_and_a_sentence() {
         let pages = pages(&rows(), "https://tools.example");
         let names: BTreeSet<_> = pages.iter().map(|page| page.name.as_str()).collect();
         assert_eq!(names.len(), pages.len());
@@ -223,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn every_subject_has_a_page_and_every_page_of_one_has_operations() {
+    fn every_subject_has_a_page_with_operations() {
         let listed: BTreeSet<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
         assert_eq!(rows().iter().map(|row| row.subject).collect::<BTreeSet<_>>(), listed);
     }
 
     #[test]
-    fn links_say_where_the_host_is_and_those_out_of_the_documents_are_words() {
+    fn links_are_absolute_and_links_out_of_the_documents_become_text() {
         let text =
             "[the readme](../README.md), [tiers](../sandbox/README.md#tiers), [limits](limits.md#a), [b](#b) and [c](https://c.example)";
         let expected = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
