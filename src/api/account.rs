@@ -107,7 +107,7 @@ pub struct RegistrationResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Builder>")]
     pub builder: Option<serde_json::Value>,
-    /// What to do next.
+    /// The next step.
     pub note: String,
     /// The key. It is shown only once.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +126,7 @@ pub struct BuilderVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a builder.
+/// An admin's decision about a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -153,7 +153,7 @@ pub struct BuilderRef {
 #[serde(rename_all = "camelCase")]
 pub struct SignInLink {
     pub ok: True,
-    /// A page of the dashboard. It signs in whoever opens it first.
+    /// A page of the dashboard. It signs in the first visitor.
     pub url: String,
     /// When the link expires.
     pub expires_at: Timestamp,

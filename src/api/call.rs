@@ -91,7 +91,7 @@ pub struct DryRun<R = Value> {
     pub version: String,
     /// The log of the run.
     pub log: Vec<LogLine>,
-    /// What the run used.
+    /// Resources that the run used.
     pub spent: DryRunUsage,
     /// The capabilities and hosts that the run could use.
     pub granted: Map<String, Value>,
@@ -108,7 +108,7 @@ pub struct DryRun<R = Value> {
     pub error: Option<Value>,
 }
 
-/// What a dry run used.
+/// Resources that a dry run used.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

@@ -245,7 +245,7 @@ pub struct CreditVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a credit.
+/// An admin's decision about a credit.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]

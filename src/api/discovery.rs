@@ -34,7 +34,7 @@ pub struct CatalogEnvelope {
     /// How a tool is published and changed.
     #[schemars(with = "BTreeMap<String, String>")]
     pub lifecycle: Map<String, Value>,
-    /// What builders can do with their tools.
+    /// The rights of builders over their tools.
     #[schemars(with = "BTreeMap<String, String>")]
     pub builder_controls: Map<String, Value>,
     /// Handler types, each with a description.
@@ -80,7 +80,7 @@ pub struct Manifest {
     pub quotes: QuotesInfo,
     /// How to check receipts.
     pub receipts: ReceiptsInfo,
-    /// What builders get without an admin.
+    /// Limits and capabilities that builders get without an admin.
     pub builders: BuilderRules,
     /// How the code of tools runs.
     #[schemars(with = "Map<String, Value>")]
@@ -171,7 +171,7 @@ pub struct ReceiptsInfo {
     pub offers: Value,
 }
 
-/// What builders get without an admin.
+/// Limits and capabilities that builders get without an admin.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

@@ -116,7 +116,7 @@ pub struct OwnEndpoint {
     pub accepts: Vec<String>,
     /// When a call is charged.
     pub settle: SettleTime,
-    /// What an admin has decided, or has to decide.
+    /// The admin's decisions, made and pending.
     pub review: Review,
     /// Maximum price of a call, if its handler sets the price.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,7 +18,7 @@ pub struct Error {
     pub payment_required: Option<Map<String, Value>>,
 }
 
-/// What went wrong, and who can fix it. Some codes have more fields than these.
+/// The problem, and the party that can fix it. Some codes have more fields than these.
 #[derive(Debug, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -36,7 +36,7 @@ pub struct ErrorDetails {
     /// is lost or still owed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charged: Option<Charged>,
-    /// What to do about it.
+    /// The next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The field of the body that is wrong, as a JSON Pointer.

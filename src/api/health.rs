@@ -18,7 +18,7 @@ pub struct Health {
     pub version: &'static str,
     /// The hosts of the store, including those that ended within the last hour. Null while the store is unavailable.
     pub replicas: Option<Vec<Replica>>,
-    /// What is wrong with this machine's clock, if it differs from the database's by more than a second. The host is not ready then.
+    /// Error of this machine's clock, if it differs from the database's by more than a second. The host is not ready then.
     pub clock: Option<String>,
     /// Workers and queues of the sandbox.
     #[schemars(with = "Map<String, Value>")]
@@ -30,7 +30,7 @@ pub struct Health {
     pub facilitator: Option<Value>,
     /// The state of each facilitator.
     pub facilitators: Value,
-    /// Number of settlements that have begun and not ended.
+    /// Number of settlements in progress.
     pub open_settlements: usize,
     /// Number of settlements whose outcome was unknown when the host stopped asking, up to 10,000. Null while the store is unavailable.
     pub unresolved_settlements: Option<usize>,
@@ -45,7 +45,7 @@ pub struct Health {
     pub disk: Value,
     /// Connections and bodies in memory.
     pub intake: Value,
-    /// What an operator should look at, for example a proxy that is not trusted to name the client's address.
+    /// Problems for the operator, for example a proxy that is not trusted to name the client's address.
     pub warnings: Vec<HealthWarning>,
 }
 
@@ -114,7 +114,7 @@ pub struct UnpaidHealth {
     pub runs_last_minute: u64,
     /// Gas of transactions that brought no money.
     pub gas: GasHealth,
-    /// What an operator should look at.
+    /// Problems for the operator.
     pub warnings: Vec<String>,
 }
 
@@ -143,6 +143,6 @@ pub struct HealthWarning {
     pub code: &'static str,
     /// Message for people.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub remedy: &'static str,
 }

@@ -120,7 +120,7 @@ pub struct UnresolvedSettlement {
     pub slug: Slug,
     /// The price of the call.
     pub price_usd: MicroUsd,
-    /// The facilitator that was asked to settle.
+    /// The facilitator of the settlement.
     pub facilitator: Option<String>,
     /// The transaction that was prepared for it.
     pub transaction: Option<String>,
@@ -132,11 +132,11 @@ pub struct UnresolvedSettlement {
 pub struct SettlementVerdict {
     /// The decision.
     pub decision: SettlementDecision,
-    /// With `paid`, the transaction of the transfer. It has to match the chain, if a node can be asked.
+    /// With `paid`, the transaction of the transfer. It must match the chain if a node is available.
     pub transaction: Option<String>,
 }
 
-/// What an admin decides about a settlement: `look_up` asks the chain.
+/// An admin's decision about a settlement. `look_up` looks on the chain.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

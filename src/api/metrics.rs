@@ -35,7 +35,7 @@ pub struct MetricsBucket {
     pub paid: u64,
     /// Number of failed calls, by error code.
     pub failed: BTreeMap<String, u64>,
-    /// What callers paid.
+    /// Amount that callers paid.
     pub gross_usd: MicroUsd,
     /// Median duration, in milliseconds.
     #[serde(rename = "p50Ms", skip_serializing_if = "Option::is_none")]

@@ -206,7 +206,7 @@ pub struct PayoutVerdict {
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a payout.
+/// An admin's decision about a payout.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -244,11 +244,11 @@ pub struct PayoutSettingsResponse {
     pub ok: True,
     /// The settings. Null before they are first set.
     pub payout_settings: Option<PayoutSettings>,
-    /// What waits to be paid out.
+    /// Amounts that wait to be paid out.
     pub waiting: WaitingPayout,
 }
 
-/// What waits to be paid out.
+/// Amounts that wait to be paid out.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

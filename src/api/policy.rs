@@ -51,11 +51,11 @@ pub struct PolicyDraft {
     pub max_endpoints_per_builder: Option<u64>,
 }
 
-/// What a policy would change for existing tools.
+/// Effects of a policy on existing tools.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct PolicyCheckResponse {
     pub ok: True,
-    /// What would change at once for existing tools of builders.
+    /// Immediate effects on existing tools of builders.
     pub narrows: Narrowing,
 }
 
@@ -90,11 +90,11 @@ pub struct SafetyPolicyResponse {
 pub struct SafetyPolicy {
     /// Version of the rules.
     pub version: String,
-    /// What a builder attests.
+    /// The builder's attestation.
     pub attestation: Attestation,
     /// The fields of an upload that are scanned.
     pub scanned: &'static [&'static str],
-    /// What follows from each outcome.
+    /// Consequences of each outcome.
     pub outcomes: ScanOutcomes,
     /// The rules.
     pub rules: Vec<SafetyRule>,
@@ -106,7 +106,7 @@ pub struct SafetyPolicy {
     pub limits: &'static [&'static str],
 }
 
-/// What a builder attests.
+/// The builder's attestation.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Attestation {
@@ -116,7 +116,7 @@ pub struct Attestation {
     pub statement: &'static str,
 }
 
-/// What follows from each outcome of a scan.
+/// Consequences of each outcome of a scan.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ScanOutcomes {

@@ -207,11 +207,11 @@ pub struct EndpointCheckRequest(pub Map<String, Value>);
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EndpointCheckResponse {
     pub ok: True,
-    /// What would happen if the upload were published.
+    /// The result of a publication of the upload.
     pub check: EndpointCheck,
 }
 
-/// What would happen if an upload were published.
+/// The result that a publication would have.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -220,9 +220,9 @@ pub struct EndpointCheck {
     pub version: String,
     /// Whether the caller already has a tool with this slug.
     pub existing: bool,
-    /// What would be granted.
+    /// Capabilities that would be granted.
     pub granted: Grants,
-    /// What would be requested and wait for an admin.
+    /// Capabilities that would wait for an admin.
     pub requested: Grants,
     /// Whether the upload would wait for an admin.
     pub needs_review: bool,

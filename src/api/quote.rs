@@ -110,7 +110,7 @@ pub struct ConversionQuote {
 pub struct Conversion {
     /// Who computed the route.
     pub provider: String,
-    /// Whether rates and fees are only typical ones that nobody has offered.
+    /// Whether rates and fees are typical values, not offers.
     pub indicative: bool,
     /// The amount that the caller must spend.
     pub start: TokenAmount,
@@ -120,7 +120,7 @@ pub struct Conversion {
     pub route: ConversionRoute,
     /// The estimated cost.
     pub estimated_cost: ConversionCost,
-    /// What the caller does next.
+    /// The caller's next steps.
     pub handoff: ConversionHandoff,
     /// Notes about the route.
     pub notes: Vec<String>,
@@ -180,7 +180,7 @@ pub struct ConversionCost {
     pub all_in_usd: MicroUsd,
 }
 
-/// What the caller does to convert and pay.
+/// The steps with which the caller converts and pays.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -243,14 +243,14 @@ pub struct SellerQuote {
 pub struct SellerPrice {
     /// The seller's URL.
     pub url: String,
-    /// The method that was asked with.
+    /// The HTTP method of the request.
     pub method: Method,
     /// The versions of x402 that the seller speaks.
     #[serde(rename = "x402Versions")]
     pub x402_versions: Vec<u64>,
     /// The ways to pay.
     pub accepts: Vec<Map<String, Value>>,
-    /// When the seller was asked.
+    /// Time of the request to the seller.
     pub asked_at: Timestamp,
     /// Notes about the seller's answer.
     pub notes: Vec<Value>,

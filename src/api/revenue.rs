@@ -19,13 +19,13 @@ pub struct RevenueTotals {
     pub paid_calls: u64,
     /// Number of failed calls.
     pub failed_calls: u64,
-    /// What callers paid.
+    /// Amount that callers paid.
     pub gross_usd: MicroUsd,
-    /// What was refunded.
+    /// Amount refunded.
     pub refunded_usd: MicroUsd,
-    /// What the host keeps.
+    /// The host's share.
     pub fees_usd: MicroUsd,
-    /// What the builder gets.
+    /// The builder's share.
     pub net_usd: MicroUsd,
 }
 

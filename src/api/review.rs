@@ -9,11 +9,11 @@ use tollhouse_tool::{Capabilities, HoldKind, ReviewAction, ReviewRecord, Slug, f
 
 use crate::{BuilderRef, RecentUsage, True};
 
-/// What an admin has decided about a tool, or has to decide.
+/// The admin's decisions about a tool, made and pending.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    /// What waits for a decision.
+    /// The state of the review.
     pub state: ReviewState,
     /// Since when it waits.
     pub since: Option<Timestamp>,

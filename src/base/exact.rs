@@ -19,7 +19,7 @@ use serde_json::{
 ///
 /// A string is not Unicode, or the nesting is too deep.
 pub fn compact(json: &RawValue) -> Result<String, Error> {
-    written(json, CompactFormatter)
+    reformat(json, CompactFormatter)
 }
 
 /// Returns JSON on several lines for people.
@@ -28,7 +28,7 @@ pub fn compact(json: &RawValue) -> Result<String, Error> {
 ///
 /// It is not JSON, or as for [`compact`].
 pub fn pretty(json: &str) -> Result<String, Error> {
-    written(serde_json::from_str(json)?, PrettyFormatter::new())
+    reformat(serde_json::from_str(json)?, PrettyFormatter::new())
 }
 
 /// Parses JSON, with the nearest double for each number that does not fit into 64 bits. For `1e400` that is the largest double.
@@ -82,11 +82,11 @@ pub fn with_text_at(text: &[u8], path: &[&str]) -> Result<Value, Error> {
 
 /// Iterates over the numbers of a JSON text.
 pub fn numbers(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    places(text).map(move |position| &text[position])
+    positions(text).map(move |position| &text[position])
 }
 
 /// Iterates over the positions of the numbers in a JSON text.
-fn places(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+fn positions(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
@@ -119,7 +119,7 @@ fn end_of_string(text: &[u8], start: usize) -> usize {
 fn indexed(json: &RawValue) -> Result<(Value, Vec<&str>), Error> {
     let text = json.get();
     let (mut numbers, mut indexed, mut end) = (vec![], String::with_capacity(text.len()), 0);
-    for position in places(text.as_bytes()) {
+    for position in positions(text.as_bytes()) {
         indexed.push_str(&text[end..position.start]);
         indexed.push_str(&numbers.len().to_string());
         end = position.end;
@@ -151,7 +151,7 @@ fn nearest(number: &str) -> Number {
     })
 }
 
-fn written(json: &RawValue, inner: impl Formatter) -> Result<String, Error> {
+fn reformat(json: &RawValue, inner: impl Formatter) -> Result<String, Error> {
     let (value, numbers) = indexed(json)?;
     let mut text = Vec::with_capacity(json.get().len());
     value.serialize(&mut Serializer::with_formatter(&mut text, Verbatim { numbers: &numbers, inner }))?;

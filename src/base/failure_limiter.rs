@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone> FailureLimiter<K> {
     }
 
     /// Returns whether the key has failures that are not yet forgiven at `now`.
-    pub fn record_failure(&self, key: &K, now: Instant) -> bool {
+    pub fn has_failures(&self, key: &K, now: Instant) -> bool {
         !self.uses().behind(key, now).is_zero()
     }
 

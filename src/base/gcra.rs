@@ -14,7 +14,7 @@ const MAX_NAME: usize = 512;
 
 /// A counter whose keys are also counted by other hosts.
 pub trait Tally: Send + Sync + 'static {
-    /// Takes up to `most` uses that were not yet reported to other hosts, of keys that used more than a tenth of their
+    /// Takes up to `max` uses that were not yet reported to other hosts, of keys that used more than a tenth of their
     /// burst. Uses before the first call are not included.
     fn take_used(&self, most: usize) -> Vec<(String, u64)>;
 
@@ -26,7 +26,7 @@ pub trait Tally: Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Gcra<K> {
     keys: HashMap<K, GcraState>,
-    /// Keys with uses to report. `None` until somebody asks for them.
+    /// Keys with uses to report. `None` until the first request for them.
     unreported: Option<Vec<K>>,
     /// Number of keys visited to forget some.
     #[cfg(test)]
@@ -102,7 +102,7 @@ impl<K: Hash + Eq + Clone> Gcra<K> {
         reported.collect()
     }
 
-    /// Makes room for a key among at most `most`. At the limit, at least an eighth of the keys is forgotten: quiet keys
+    /// Makes room for a key among at most `max`. At the limit, at least an eighth of the keys is forgotten: quiet keys
     /// first, then those with the smallest debt. So all keys are visited only once for many new ones, and each new key
     /// costs little.
     pub(super) fn evict(&mut self, key: &K, max: usize, now: Instant) {

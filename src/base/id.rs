@@ -24,24 +24,24 @@ macro_rules! ids {
             /// The prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// Generates a new id. Ids sort by the time at which they were made.
+            /// Generates a new id. Ids sort by the time at which they were generated.
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), Ulid::generate())) }
 
             /// Generates a new id with the time `at`. Ids that this process makes one after another for the same
-            /// millisecond sort in the order in which they were made.
+            /// millisecond sort in the order in which they were generated.
             #[must_use]
             pub fn of_time(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), ordered(at)))
             }
 
-            /// Returns the lowest id that can be made at `at`, for ranges.
+            /// Returns the lowest id that can be generated at `at`, for ranges.
             #[must_use]
             pub fn first_of(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), Ulid::from_parts(at.0, 0)))
             }
 
-            /// Returns the time at which the id was made.
+            /// Returns the time at which the id was generated.
             #[must_use]
             pub fn made_at(&self) -> Timestamp {
                 Timestamp(Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
@@ -84,7 +84,7 @@ macro_rules! ids {
     )*};
 }
 
-/// Returns a ULID for `at` that sorts after the last one made for that time.
+/// Returns a ULID for `at` that sorts after the last one generated for that time.
 fn ordered(at: Timestamp) -> Ulid {
     static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,7 +93,7 @@ fn ordered(at: Timestamp) -> Ulid {
 }
 
 /// Returns a ULID for `at`. If the last one has the same time, returns its successor. The library's own monotonic
-/// generator would replace an earlier time with the last one's, but ids must show when they were made.
+/// generator would replace an earlier time with the last one's, but ids must show when they were generated.
 fn after(last: Ulid, at: Timestamp) -> Ulid {
     let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
     next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()))

@@ -27,10 +27,10 @@ const MIDDLING_BYTES: usize = 64 << 10;
 
 /// Queues for medium and long texts. Each runs on at most a quarter of the cores, so that a client that sends the
 /// longest texts does not delay clients whose texts have a usual length.
-static MIDDLING: LazyLock<Arc<FairSemaphore<Asker>>> = LazyLock::new(places);
-static LONG: LazyLock<Arc<FairSemaphore<Asker>>> = LazyLock::new(places);
+static MIDDLING: LazyLock<Arc<FairSemaphore<Client>>> = LazyLock::new(queue);
+static LONG: LazyLock<Arc<FairSemaphore<Client>>> = LazyLock::new(queue);
 
-fn places() -> Arc<FairSemaphore<Asker>> {
+fn queue() -> Arc<FairSemaphore<Client>> {
     FairSemaphore::new(at_once(), Share::All)
 }
 
@@ -39,24 +39,24 @@ fn at_once() -> usize {
 }
 
 /// The client that work is done for, or `None` for the host's own work.
-type Asker = Option<IpAddr>;
+type Client = Option<IpAddr>;
 
 tokio::task_local! {
-    static ASKER: Asker;
+    static CLIENT: Client;
 }
 
-/// Runs `work` for the client `asker`. Long texts of one client wait for each other before they delay other clients.
-pub fn asked_by<F: Future>(asker: IpAddr, work: F) -> impl Future<Output = F::Output> {
-    ASKER.scope(Some(asker), work)
+/// Runs `work` for `client`. Long texts of one client wait for each other before they delay other clients.
+pub fn for_client<F: Future>(client: IpAddr, work: F) -> impl Future<Output = F::Output> {
+    CLIENT.scope(Some(client), work)
 }
 
 /// Runs `work` on behalf of the current client. Use it for work that moves to a new task.
-pub fn still_asked<F: Future>(work: F) -> impl Future<Output = F::Output> {
-    ASKER.scope(asker(), work)
+pub fn for_same_client<F: Future>(work: F) -> impl Future<Output = F::Output> {
+    CLIENT.scope(current_client(), work)
 }
 
-fn asker() -> Asker {
-    ASKER.try_with(|asker| *asker).ok().flatten()
+fn current_client() -> Client {
+    CLIENT.try_with(|client| *client).ok().flatten()
 }
 
 /// Runs `work` on a text of `bytes` bytes, off the runtime if it is long.
@@ -65,8 +65,8 @@ pub async fn run_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
         return work();
     }
     let positions = if bytes <= MIDDLING_BYTES { &MIDDLING } else { &LONG };
-    let _place = positions.turn(asker()).await;
-    drop_off_runtime(work)
+    let _place = positions.turn(current_client()).await;
+    run_in_place(work)
 }
 
 /// Estimates the length of a value as JSON, in bytes. It stops counting once the value is known to be long.
@@ -122,7 +122,7 @@ impl Deref for DropOffThread {
 
 /// Awaits a library's future whose first poll works on `bytes` of text. If the text is long, that first poll runs off
 /// the runtime.
-pub async fn spawn_blocking_task<F: Future>(bytes: usize, future: F) -> F::Output {
+pub async fn await_with_blocking_start<F: Future>(bytes: usize, future: F) -> F::Output {
     let mut future = pin!(future);
     if bytes > SHORT_BYTES
         && let Poll::Ready(output) = run_blocking(bytes, || poll_once(future.as_mut())).await
@@ -138,7 +138,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Runs blocking work in place while another thread takes over the runtime's tasks.
-pub fn drop_off_runtime<T>(work: impl FnOnce() -> T) -> T {
+pub fn run_in_place<T>(work: impl FnOnce() -> T) -> T {
     // A single-threaded runtime has no other thread to hand its tasks to.
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
     if has_others { block_in_place(work) } else { work() }

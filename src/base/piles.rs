@@ -58,27 +58,27 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
     }
 
     /// Adds an item that is not present yet. Its weight must be at least 1.
-    pub fn add(&mut self, remaining: &L, right: &R, id: I, weight: usize) {
-        self.lefts.add(remaining, weight);
+    pub fn add(&mut self, left: &L, right: &R, id: I, weight: usize) {
+        self.lefts.add(left, weight);
         self.rights.add(right, weight);
-        self.change(remaining, right, |pile| {
+        self.change(left, right, |pile| {
             pile.weight += weight;
             pile.ids.insert(id);
         });
     }
 
     /// Removes an item that was added with the same arguments.
-    pub fn remove(&mut self, remaining: &L, right: &R, id: &I, weight: usize) {
-        self.lefts.take(remaining, weight);
+    pub fn remove(&mut self, left: &L, right: &R, id: &I, weight: usize) {
+        self.lefts.take(left, weight);
         self.rights.take(right, weight);
-        self.change(remaining, right, |pile| {
+        self.change(left, right, |pile| {
             pile.weight -= weight;
             pile.ids.remove(id);
         });
     }
 
-    fn change(&mut self, remaining: &L, right: &R, change: impl FnOnce(&mut Pile<I>)) {
-        let key = (remaining.clone(), right.clone());
+    fn change(&mut self, left: &L, right: &R, change: impl FnOnce(&mut Pile<I>)) {
+        let key = (left.clone(), right.clone());
         let pile = self.piles.entry(key.clone()).or_insert_with(|| Pile { weight: 0, ids: BTreeSet::new() });
         let before = pile.rank();
         change(pile);
@@ -86,15 +86,15 @@ impl<L: Clone + Hash + Ord, R: Clone + Hash + Ord, I: Clone + Ord> Piles<L, R, I
         if after.is_none() {
             self.piles.remove(&key);
         }
-        rank(&mut self.of_left, remaining, before.as_ref(), after.clone());
+        rank(&mut self.of_left, left, before.as_ref(), after.clone());
         rank(&mut self.of_right, right, before.as_ref(), after);
     }
 
     /// Returns the oldest item of the largest user: in the heaviest pile of the left or right with the largest total
     /// weight.
     pub fn oldest_of_most(&self) -> Option<&I> {
-        let ((remaining, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
-        let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(remaining)? };
+        let ((left, of_left), (right, of_right)) = (self.lefts.largest()?, self.rights.largest()?);
+        let ranks = if of_right >= of_left { self.of_right.get(right)? } else { self.of_left.get(left)? };
         ranks.last().map(|(_, Reverse(oldest))| oldest)
     }
 }

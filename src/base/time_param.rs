@@ -46,12 +46,12 @@ impl FromStr for TimeParam {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = "a moment is digits and `d`, `h`, `m` or `s`, such as `30d` for 30 days ago, or itself, such as `2026-11-22` or `2026-11-22T09:58:03Z`";
-        ago(text).map(Self::Ago).or_else(|| itself(text).map(Self::At)).ok_or(wrong)
+        relative(text).map(Self::Ago).or_else(|| absolute(text).map(Self::At)).ok_or(wrong)
     }
 }
 
 /// Parses a duration into milliseconds.
-fn ago(text: &str) -> Option<u64> {
+fn relative(text: &str) -> Option<u64> {
     let (unit, millis) = [('d', 24 * 3_600 * 1_000), ('h', 3_600 * 1_000), ('m', 60 * 1_000), ('s', 1_000)]
         .into_iter()
         .find(|(unit, _)| text.ends_with(*unit))?;
@@ -61,7 +61,7 @@ fn ago(text: &str) -> Option<u64> {
     Some(number * millis)
 }
 
-fn itself(text: &str) -> Option<Timestamp> {
+fn absolute(text: &str) -> Option<Timestamp> {
     let at = match text.len() {
         10 => jiff::tz::TimeZone::UTC.to_timestamp(text.parse::<jiff::civil::Date>().ok()?.at(0, 0, 0, 0)).ok()?,
         _ => text.parse::<jiff::Timestamp>().ok()?,

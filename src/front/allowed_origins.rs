@@ -67,17 +67,17 @@ impl AllowedOrigins {
     ///
     /// 400 for an invalid name, 403 for a name that is not allowed.
     pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-        let unread = || ApiError::bad_request("the `Host` header does not read");
+        let unreadable = || ApiError::bad_request("the `Host` header is malformed");
         let host = match headers.get(header::HOST) {
-            Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread())?,
+            Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unreadable())?,
             // HTTP/2 has the host in `:authority`.
-            None => uri.authority().cloned().ok_or_else(unread)?,
+            None => uri.authority().cloned().ok_or_else(unreadable)?,
         };
         let allowed = |name: &Name| name.host_is(host.host()) && (name.port.is_none() || name.port == host.port_u16());
         if self.hosts.is_empty() || self.hosts.iter().any(allowed) {
             return Ok(());
         }
-        Err(closed("this host does not go by the name in the `Host` header").hint("`--mcp-hosts` lists its names"))
+        Err(denied("this host does not go by the name in the `Host` header").hint("`--mcp-hosts` lists its names"))
     }
 
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
@@ -86,7 +86,7 @@ impl AllowedOrigins {
         if origin.is_some_and(|origin| allowed.iter().any(|allowed| allowed.takes(&origin))) {
             return Ok(());
         }
-        Err(closed("pages of this origin may not use this host").hint("`--mcp-origins` lists those that may"))
+        Err(denied("pages of this origin may not use this host").hint("`--mcp-origins` lists those that may"))
     }
 }
 
@@ -95,16 +95,16 @@ impl Name {
     fn given(text: &str) -> Self {
         match Authority::try_from(text) {
             Ok(authority) => Self::of(&authority),
-            Err(_) => Self { host: bare(text).to_ascii_lowercase(), port: None },
+            Err(_) => Self { host: without_brackets(text).to_ascii_lowercase(), port: None },
         }
     }
 
     fn of(authority: &Authority) -> Self {
-        Self { host: bare(authority.host()).to_ascii_lowercase(), port: authority.port_u16() }
+        Self { host: without_brackets(authority.host()).to_ascii_lowercase(), port: authority.port_u16() }
     }
 
     fn host_is(&self, host: &str) -> bool {
-        self.host.eq_ignore_ascii_case(bare(host))
+        self.host.eq_ignore_ascii_case(without_brackets(host))
     }
 }
 
@@ -123,7 +123,7 @@ impl Origin {
         match (self, origin) {
             (Self::Null, Self::Null) => true,
             (Self::At(scheme, name), Self::At(given, at)) => {
-                let port = at.port.or_else(|| own_port(given));
+                let port = at.port.or_else(|| default_port(given));
                 scheme == given && name.host == at.host && (name.port.is_none() || name.port == port)
             }
             (Self::Null, Self::At(..)) | (Self::At(..), Self::Null) => false,
@@ -131,11 +131,11 @@ impl Origin {
     }
 }
 
-fn closed(reason: &str) -> ApiError {
+fn denied(reason: &str) -> ApiError {
     ApiError::new(Code::Forbidden, reason)
 }
 
-fn own_port(scheme: &str) -> Option<u16> {
+fn default_port(scheme: &str) -> Option<u16> {
     match scheme {
         _ if scheme == Scheme::HTTP.as_str() => Some(80),
         _ if scheme == Scheme::HTTPS.as_str() => Some(443),
@@ -143,7 +143,7 @@ fn own_port(scheme: &str) -> Option<u16> {
     }
 }
 
-fn bare(host: &str) -> &str {
+fn without_brackets(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 

@@ -67,10 +67,10 @@ enum SenderKind {
 /// Counts wrong credentials per client network. An IPv6 /64 is one network.
 #[derive(Debug)]
 pub(super) struct Failures {
-    of_clients: Arc<Attempts<IpAddr>>,
-    of_foreign_pages: Arc<Attempts<IpAddr>>,
+    clients: Arc<Attempts<IpAddr>>,
+    foreign_pages: Arc<Attempts<IpAddr>>,
     /// Guesses at the request of a paid registration, from clients and foreign pages alike: any program can claim to be a page.
-    of_registrations: Arc<Attempts<IpAddr>>,
+    registrations: Arc<Attempts<IpAddr>>,
     /// The origin of this host's own pages.
     origin: String,
 }
@@ -81,7 +81,7 @@ impl Failures {
     pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
         let attempts = || Arc::new(Attempts::new(FailureLimiter::new(per_minute, MAX_LEN)));
         let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
-        Self { of_clients: attempts(), of_foreign_pages: attempts(), of_registrations: attempts(), origin }
+        Self { clients: attempts(), foreign_pages: attempts(), registrations: attempts(), origin }
     }
 
     /// Returns the sender of a request.
@@ -97,15 +97,15 @@ impl Failures {
     pub(super) fn tallies(&self) -> SharedCounts {
         let tally = |attempts: &Arc<Attempts<IpAddr>>| Arc::clone(attempts.penalties()) as Arc<dyn Tally>;
         vec![
-            ("credentials", tally(&self.of_clients)),
-            ("credentials-of-pages", tally(&self.of_foreign_pages)),
-            ("registrations", tally(&self.of_registrations)),
+            ("credentials", tally(&self.clients)),
+            ("credentials-of-pages", tally(&self.foreign_pages)),
+            ("registrations", tally(&self.registrations)),
         ]
     }
 
     /// Forgets networks with a full budget, so that memory stays bounded.
     pub(super) fn prune_idle(&self) {
-        for attempts in [&self.of_clients, &self.of_foreign_pages, &self.of_registrations] {
+        for attempts in [&self.clients, &self.foreign_pages, &self.registrations] {
             attempts.penalties().prune_idle();
         }
     }
@@ -138,7 +138,7 @@ impl Failures {
     /// See [`Failures::begin`].
     pub(super) async fn begin_registration(&self, sender: Sender) -> Result<CredentialCheck, ApiError> {
         let mut check = self.begin(sender).await?;
-        check.attempts.push(self.of_registrations.begin(sender.network).await.map_err(|error| self.refused(error))?);
+        check.attempts.push(self.registrations.begin(sender.network).await.map_err(|error| self.refused(error))?);
         Ok(check)
     }
 
@@ -173,13 +173,13 @@ impl Failures {
     }
 
     fn per_minute(&self) -> NonZeroU32 {
-        self.of_clients.penalties().per_minute()
+        self.clients.penalties().per_minute()
     }
 
     fn of(&self, sender: Sender) -> &Arc<Attempts<IpAddr>> {
         match sender.kind {
-            SenderKind::Client => &self.of_clients,
-            SenderKind::ForeignPage => &self.of_foreign_pages,
+            SenderKind::Client => &self.clients,
+            SenderKind::ForeignPage => &self.foreign_pages,
         }
     }
 }
@@ -253,11 +253,11 @@ impl CredentialLimit {
 /// wrong.
 pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
-    let (sender, shown) = (failures.sender(address, request.headers()), RequestSender::by(request.headers()));
-    if shown == RequestSender::Nothing {
+    let (sender, shown) = (failures.sender(address, request.headers()), ShownCredential::by(request.headers()));
+    if shown == ShownCredential::Nothing {
         return next.run(request).await;
     }
-    if shown == RequestSender::Ours
+    if shown == ShownCredential::Known
         && let Err(refused) = failures.check(sender)
     {
         return refused.into_response();
@@ -279,18 +279,18 @@ pub(super) async fn limit(failures: Option<&Arc<Failures>>, address: IpAddr, mut
 
 /// The kind of credential that a request shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RequestSender {
+enum ShownCredential {
     Nothing,
     /// A bearer token that is not a developer credit. It is a wrong credential where one is required, and ignored
     /// elsewhere.
     Foreign,
-    Ours,
+    Known,
 }
 
-impl RequestSender {
+impl ShownCredential {
     fn by(headers: &HeaderMap) -> Self {
         if header_names::shows_caller(headers) || credit(headers).is_some() {
-            Self::Ours
+            Self::Known
         } else if bearer(headers).is_some() {
             Self::Foreign
         } else {

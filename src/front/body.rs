@@ -34,10 +34,10 @@ const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The byte order mark of UTF-8.
-const MARK: &[u8] = "\u{feff}".as_bytes();
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Minimum buffer for a body of several chunks, in bytes.
-const LEAST_ROOM: usize = 16 << 10;
+const MIN_CAPACITY: usize = 16 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +66,13 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
-        if !waits(headers) {
+        if !expects_continue(headers) {
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
         }
         return Err(BodyError::TooLarge { limit }.into());
     }
     let whole = settings.time.map(|time| Instant::now() + time);
-    let mut gathered: Option<BodyBuffer> = None;
+    let mut buffer: Option<BodyBuffer> = None;
     loop {
         let stall = settings.stall.map(|stall| Instant::now() + stall);
         let next = match whole.into_iter().chain(stall).min() {
@@ -80,26 +80,26 @@ pub async fn read(intake: &MemoryBudget, peer: IpAddr, headers: &HeaderMap, body
             None => stream.next().await,
         };
         let Some(chunk) = next.transpose().map_err(|_| BodyError::EndedEarly)? else { break };
-        if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
-            return Ok(without_mark(chunk));
+        if buffer.is_none() && stream.is_end_stream() && chunk.len() <= limit {
+            return Ok(without_byte_order_mark(chunk));
         }
-        let gathered = gathered.get_or_insert_default();
-        if let Err(unread) = gathered.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
-            gathered.clear();
+        let buffer = buffer.get_or_insert_default();
+        if let Err(unread) = buffer.push(&chunk, limit, &stream, |bytes| intake.hold(peer, bytes)) {
+            buffer.clear();
             _ = tokio::time::timeout(DRAIN, drain(stream)).await;
             return Err(unread);
         }
     }
-    Ok(without_mark(gathered.map_or_else(Bytes::new, Bytes::from_owner)))
+    Ok(without_byte_order_mark(buffer.map_or_else(Bytes::new, Bytes::from_owner)))
 }
 
 /// Removes a byte order mark, which JSON parsers may ignore (RFC 8259, section 8.1).
-fn without_mark(text: Bytes) -> Bytes {
-    if text.starts_with(MARK) { text.slice(MARK.len()..) } else { text }
+fn without_byte_order_mark(text: Bytes) -> Bytes {
+    if text.starts_with(BYTE_ORDER_MARK) { text.slice(BYTE_ORDER_MARK.len()..) } else { text }
 }
 
 /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110, section 10.1.1).
-pub(crate) fn waits(headers: &HeaderMap) -> bool {
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
@@ -138,7 +138,7 @@ impl BodyBuffer {
         if len > self.room {
             let message = stream.size_hint().upper().and_then(|remaining| usize::try_from(remaining).ok());
             let max = message.map_or(limit, |remaining| len.saturating_add(remaining).min(limit));
-            let room = (self.room * 2).max(LEAST_ROOM).clamp(len, max);
+            let room = (self.room * 2).max(MIN_CAPACITY).clamp(len, max);
             let more = hold(room - self.room)?;
             match &mut self.share {
                 Some(share) => share.join(more),
@@ -216,17 +216,17 @@ impl From<VerbatimJson> for Bytes {
     }
 }
 
-/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Told` to get a readable
+/// Deserializes a body with [`VerbatimJson`] fields. If that fails, deserializes it again as `Described` to get a readable
 /// error.
-pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
+pub async fn verbatim<T: DeserializeOwned, Described: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, ApiError> {
     // A reserved key is reported as for other bodies.
     let read = || if has_reserved_key(text) { None } else { serde_json::from_slice(text).ok() };
     if let Some(read) = run_blocking(text.len(), read).await {
         return Ok(read);
     }
     let value = json(text).await?;
-    let misfit = run_blocking(text.len(), || deserialize_error::json::<Told>(&value)).await.err();
-    let DeserializeError { message, pointer } = misfit.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
+    let error = run_blocking(text.len(), || deserialize_error::json::<Described>(&value)).await.err();
+    let DeserializeError { message, pointer } = error.ok_or_else(|| ApiError::bad_request("the body does not fit"))?;
     Err(ApiError::invalid(code, message, &pointer))
 }
 

@@ -124,7 +124,7 @@ impl Caller {
     }
 }
 
-/// Returns an error if the builder is suspended, whoever is asking.
+/// Returns an error if the builder is suspended, even if an admin asks.
 pub fn not_suspended(builder: &Builder) -> Result<(), ApiError> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
     let cause = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -54,7 +54,7 @@ impl Proxies {
             settings: settings.clone(),
             expected: before_a_proxy(settings, listen, Some(base_url)).is_some(),
             seen: AtomicBool::new(false),
-            is_base_url_plain: !base_url.starts_with("https:") || is_here(base_url),
+            is_base_url_plain: !base_url.starts_with("https:") || is_local_url(base_url),
             seen_https: AtomicBool::new(false),
         }
     }
@@ -62,7 +62,7 @@ impl Proxies {
     /// Logs the warning that applies before the first request, if any.
     pub fn warn_at_start(&self) {
         if self.expected {
-            let Warning { message, .. } = expected();
+            let Warning { message, .. } = expected_proxy();
             tracing::warn!(remedy = REMEDY, "{message}");
         }
     }
@@ -70,12 +70,12 @@ impl Proxies {
     /// Returns the warnings that apply now.
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
-        let of_trust = match (self.seen.load(Relaxed), self.expected) {
-            (true, _) => Some(seen()),
-            (false, true) => Some(expected()),
+        let proxy = match (self.seen.load(Relaxed), self.expected) {
+            (true, _) => Some(untrusted_proxy()),
+            (false, true) => Some(expected_proxy()),
             (false, false) => None,
         };
-        of_trust.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
+        proxy.into_iter().chain(self.seen_https.load(Relaxed).then(base_url_missing)).collect()
     }
 
     /// Returns the client's address of a request received from `peer`.
@@ -83,10 +83,10 @@ impl Proxies {
         let peer = peer.to_canonical();
         let is_trusted = self.trusts(peer);
         if is_trusted || is_near(peer) {
-            self.look_for_https(peer, headers);
+            self.warn_about_https(peer, headers);
         }
         if !is_trusted {
-            self.look(peer, headers);
+            self.warn_about_proxy(peer, headers);
             return peer;
         }
         let mut client = peer;
@@ -128,16 +128,16 @@ impl Proxies {
     }
 
     /// Warns once about a nearby proxy that forwards requests but is not trusted.
-    fn look(&self, peer: IpAddr, headers: &HeaderMap) {
+    fn warn_about_proxy(&self, peer: IpAddr, headers: &HeaderMap) {
         let passes_on = || headers.contains_key(&X_FORWARDED_FOR) || headers.contains_key(header::FORWARDED);
         if is_near(peer) && passes_on() && !self.seen.swap(true, Relaxed) {
-            let Warning { message, .. } = seen();
+            let Warning { message, .. } = untrusted_proxy();
             tracing::warn!(proxy = %peer, remedy = REMEDY, "{message}");
         }
     }
 
     /// Warns once about a proxy that clients reach over https while the base URL is not https.
-    fn look_for_https(&self, peer: IpAddr, headers: &HeaderMap) {
+    fn warn_about_https(&self, peer: IpAddr, headers: &HeaderMap) {
         if self.is_base_url_plain && !self.seen_https.load(Relaxed) && came_by_https(headers) && !self.seen_https.swap(true, Relaxed) {
             let Warning { message, .. } = base_url_missing();
             tracing::warn!(proxy = %peer, remedy = BASE_URL_REMEDY, "{message}");
@@ -169,17 +169,17 @@ fn came_by_https(headers: &HeaderMap) -> bool {
 /// Returns the warning for a host that is public only through a proxy on its machine and does not trust the proxy.
 #[must_use]
 pub fn before_a_proxy(settings: &ProxySettings, listen: IpAddr, base_url: Option<&str>) -> Option<Warning> {
-    let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_here(url));
-    behind.then(expected)
+    let behind = settings.trusted.is_empty() && listen.is_loopback() && base_url.is_some_and(|url| !is_local_url(url));
+    behind.then(expected_proxy)
 }
 
-fn expected() -> Warning {
+fn expected_proxy() -> Warning {
     let message = "the host listens on loopback and has a public URL, so its proxy is the only client that it sees: what one client does \
                    wrong, such as showing wrong credentials, is held against all";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
 }
 
-fn seen() -> Warning {
+fn untrusted_proxy() -> Warning {
     let message = "a proxy passes requests on and is not trusted to name the client's address: what one of its clients does wrong, such \
                    as showing wrong credentials, is held against all of them";
     Warning { code: "proxy_not_trusted", message: message.to_owned(), remedy: REMEDY }
@@ -192,7 +192,7 @@ fn base_url_missing() -> Warning {
 }
 
 /// Returns whether a URL points to this machine.
-fn is_here(url: &str) -> bool {
+fn is_local_url(url: &str) -> bool {
     match Url::parse(url).ok().as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -50,7 +50,7 @@ pub use self::{
     forwarded::{Proxies, Warning, before_a_proxy},
     front_services::FrontServices,
     memory_budget::MemoryBudget,
-    middleware::{DoorCheck, ErrorWording, ErrorWriter, Fronts, HostCheck, RequestTeller},
+    middleware::{ErrorWording, ErrorWriter, ErrorWriterFactory, Fronts, HostCheck, RequestCheck},
     rate_limits::Limits,
     serve::serve,
     shutdown::Shutdown,

@@ -21,11 +21,11 @@ const EVENTS: &str = "text/event-stream";
 /// Returns whether the client prefers an event stream to JSON. A client that gives both the same weight reads either,
 /// and gets JSON.
 pub fn requested(headers: &HeaderMap) -> bool {
-    taken(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
+    accepts(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
 }
 
 /// Returns whether the client explicitly accepts an event stream.
-pub fn taken(headers: &HeaderMap) -> bool {
+pub fn accepts(headers: &HeaderMap) -> bool {
     accept::is_named(headers, EVENTS) && accept::weight(headers, EVENTS).is_some_and(|weight| weight > 0.0)
 }
 

@@ -22,11 +22,11 @@ impl Subject for FaucetRequest {
 pub(super) fn routes() -> Vec<Route> {
     let refused = [Code::NotFound, Code::InvalidMember];
     vec![
-        open::post("/dev/faucet", "fundAddress", "play money, where the simulated ledger settles", faucet)
+        open::post("/dev/faucet", "fundAddress", "gives play money, if the simulated ledger settles", faucet)
             .takes("FaucetRequest")
             .answers("SimulatedBalance")
             .fails(&refused),
-        open::get("/dev/faucet", "getBalance", "what an address has on the simulated ledger", balance)
+        open::get("/dev/faucet", "getBalance", "the balance of an address on the simulated ledger", balance)
             .query(&["address", "network", "asset"])
             .answers("SimulatedBalance")
             .fails(&refused),
@@ -67,13 +67,13 @@ async fn balance(
 fn asset(ledger: &Ledger, network: Option<&str>, asset: Option<&str>) -> Result<&'static Asset, ApiError> {
     let wrong = |pointer: &str, message: &str| ApiError::invalid(Code::InvalidMember, message, pointer);
     let network = match network {
-        Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "no such network is known"))?,
+        Some(name) => Network::named(name).ok_or_else(|| wrong("/network", "the network is unknown"))?,
         None => ledger.asset().network,
     };
     match asset {
-        Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "no such token is known on the network")),
+        Some(name) => Asset::named(network, name).ok_or_else(|| wrong("/asset", "the token is unknown on the network")),
         None if network == ledger.asset().network => Ok(ledger.asset()),
-        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "no token is known on the network")),
+        None => Asset::of(network).next().ok_or_else(|| wrong("/asset", "the network has no known token")),
     }
 }
 

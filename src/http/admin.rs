@@ -33,34 +33,24 @@ impl Subject for ReviewVerdict {
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get("/ai/admin/policy", "getPolicy", "the policy in force, with its revision as `ETag`", policy).answers("PolicyResponse"),
-        put("/ai/admin/policy", "setPolicy", "replaces the policy whole", set_policy)
+        put("/ai/admin/policy", "setPolicy", "replaces the whole policy", set_policy)
             .reads_headers(&["If-Match"])
             .takes("PolicyDraft")
             .answers("PolicyResponse")
             .fails(&[Code::InvalidPolicy, Code::RevisionChanged]),
-        post(
-            "/ai/admin/policy/check",
-            "checkPolicy",
-            "what a policy would narrow of endpoints that are there; nothing is changed",
-            check_policy,
-        )
-        .takes("PolicyDraft")
-        .answers("PolicyCheckResponse")
-        .fails(&[Code::InvalidPolicy]),
+        post("/ai/admin/policy/check", "checkPolicy", "the effects of a policy on existing endpoints; nothing is changed", check_policy)
+            .takes("PolicyDraft")
+            .answers("PolicyCheckResponse")
+            .fails(&[Code::InvalidPolicy]),
         get("/ai/admin/endpoints", "listAllEndpoints", "all endpoints in brief, by slug", list).answers("EndpointSummaryPage"),
-        get(
-            "/ai/admin/reviews",
-            "listReviews",
-            "the endpoints of which something is to be decided, those that wait longest first",
-            reviews,
-        )
-        .answers("ReviewPage"),
+        get("/ai/admin/reviews", "listReviews", "the endpoints that wait for a decision, longest wait first", reviews)
+            .answers("ReviewPage"),
         post("/ai/admin/reviews/{slug}", "decideReview", "decides on an endpoint", decide)
             .reads_headers(&["If-Match"])
             .takes("ReviewVerdict")
             .answers("OwnEndpointResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownEndpoint, Code::NothingToReview, Code::RevisionChanged]),
-        post("/ai/admin/rescan", "rescan", "scans builders' endpoints by the rules in force", rescan).answers("RescanResponse"),
+        post("/ai/admin/rescan", "rescan", "scans builders' endpoints with the rules in force", rescan).answers("RescanResponse"),
     ]
 }
 

@@ -20,7 +20,7 @@ use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
 use tollhouse_api::{AuditPage, True};
 use tollhouse_base::{
     id::{BuilderId, RequestId},
-    offload::{run_blocking, still_asked},
+    offload::{for_same_client, run_blocking},
 };
 use tollhouse_front::{ApiError, Caller, Code, KnownCaller, REQUEST, body, code_of, peer};
 use tollhouse_tool::Slug;
@@ -74,7 +74,7 @@ pub(super) async fn enter(State(auditing): State<Arc<AuditServices>>, request: R
         response
     };
     // Spawn a task, so that a disconnect interrupts neither the change nor its entry. Shutdown waits for it.
-    let acted = background.spawn(still_asked(REQUEST.scope(request, act))).await;
+    let acted = background.spawn(for_same_client(REQUEST.scope(request, act))).await;
     acted.unwrap_or_else(|error| ApiError::from(error).into_response())
 }
 
@@ -93,7 +93,7 @@ fn audited(parts: &Parts) -> Option<String> {
 async fn run(next: Next, request: Request) -> Response {
     let run = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     run.unwrap_or_else(|_| {
-        tracing::error!("an action of management panicked");
+        tracing::error!("a management action panicked");
         ApiError::from(Code::Internal).into_response()
     })
 }
@@ -102,7 +102,7 @@ async fn end(audit: &Audit, entry: Entry, status: StatusCode, code: Option<&str>
     let id = entry.id.clone();
     if let Err(error) = audit.end(entry, status.as_u16(), code).await {
         // The change has happened, even if it cannot be recorded.
-        tracing::error!(audit.id = %id, %error, "how an action ended could not be entered");
+        tracing::error!(audit.id = %id, %error, "could not record the result of a management action");
     }
 }
 

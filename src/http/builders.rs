@@ -46,21 +46,26 @@ impl Subject for BuilderVerdict {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/builders/register", "registerBuilder", "makes a builder; priced and paid like a tool", register)
+        post("/ai/builders/register", "registerBuilder", "registers a builder; priced and paid like a tool", register)
             .reads_headers(OF_PAYERS)
             .takes("RegistrationRequest")
             .answers("RegistrationResponse")
             .fails(&[Code::InvalidRegistration])
             .fails(OF_PAYMENTS),
         get("/ai/builders/me", "getBuilder", "the builder's own record", me).answers("BuilderResponse"),
-        post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown once; the old one is worth nothing from now on", rotate)
+        post("/ai/builders/keys", "rotateBuilderKey", "a new key, shown only once; the old one stops working", rotate)
             .answers("BuilderKeyResponse")
             .fails(&[Code::ChangedMeanwhile]),
-        get("/ai/builders/endpoints", "listOwnEndpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints)
-            .answers("EndpointSummaryPage"),
-        get("/ai/admin/builders", "listBuilders", "all builders, the oldest first, with what they have and earn", list)
+        get(
+            "/ai/builders/endpoints",
+            "listOwnEndpoints",
+            "the builder's endpoints in all states, by slug; admins get all endpoints",
+            endpoints,
+        )
+        .answers("EndpointSummaryPage"),
+        get("/ai/admin/builders", "listBuilders", "all builders, oldest first, with their endpoints and revenue", list)
             .answers("BuilderPage"),
-        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends a builder, or restores them", judge)
+        post("/ai/admin/builders/{id}", "judgeBuilder", "suspends or restores a builder, or sets its tier", judge)
             .takes("BuilderVerdict")
             .answers("BuilderResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownBuilder, Code::WrongState, Code::ChangedMeanwhile]),
@@ -115,7 +120,7 @@ async fn register(
     };
     drop(guess);
     let mut registered: RegistrationResponse = serde_json::from_slice(&done.answer.body).map_err(|error| {
-        tracing::error!(%error, "the answer of a registration could not be read");
+        tracing::error!(%error, "the stored answer of a registration could not be read");
         Code::Internal
     })?;
     let id = &registered.builder_id;
@@ -138,7 +143,7 @@ async fn register(
 /// Returns the error for an invalid name or contact.
 fn unfit(mismatch: &Mismatch) -> ApiError {
     let problem = mismatch.problems.first();
-    let (message, pointer) = problem.map_or(("the registration cannot be", ""), |problem| (&problem.message, &problem.pointer));
+    let (message, pointer) = problem.map_or(("the registration is invalid", ""), |problem| (&problem.message, &problem.pointer));
     ApiError::invalid(RegistrationRequest::CODE, message, pointer)
 }
 
@@ -223,6 +228,6 @@ async fn judge(
     };
     let decided = accounts.catalog.load_standing(&id, &builder::BuilderDecision { decision: action, tier, reason }).await;
     let builder = decided.map_err(|error| error.about(BuilderVerdict::CODE))?;
-    tracing::info!(builder.id = %id, ?decision, "a builder was decided on");
+    tracing::info!(builder.id = %id, ?decision, "an admin decided on a builder");
     Ok(Json(BuilderResponse { ok: True, builder: convert::builder(&builder) }))
 }

@@ -52,12 +52,12 @@ struct MetricsQuery {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/endpoints/{slug}/calls", "listCalls", "how its calls ended, newest first, or live", calls)
+        get("/ai/endpoints/{slug}/calls", "listCalls", "its calls, newest first, or live", calls)
             .answers("CallPage")
             .reads_headers(&["Last-Event-ID"])
             .streams(),
-        get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls added up in buckets", metrics).answers("Metrics"),
-        get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints added up in buckets", of_all).answers("Metrics"),
+        get("/ai/endpoints/{slug}/metrics", "getMetrics", "its calls, summed up in buckets", metrics).answers("Metrics"),
+        get("/ai/admin/metrics", "getHostMetrics", "the calls of all endpoints, summed up in buckets", host_metrics).answers("Metrics"),
     ]
 }
 
@@ -100,7 +100,7 @@ async fn metrics(managed: ManagedEndpoint<MetricsQuery>, State(watching): State<
     Ok(series_json(series))
 }
 
-async fn of_all(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
+async fn host_metrics(Admin(request): Admin<MetricsQuery>, State(watching): State<Arc<FeedServices>>) -> Result<Json<Metrics>, ApiError> {
     let series = watching.metrics.series_of_all(request.validate(&watching)?).await?;
     Ok(series_json(series))
 }

@@ -41,19 +41,19 @@ impl Subject for CreditVerdict {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/credits", "mintCredit", "mints a credit, whose token is shown this once, or adds to one", mint)
+        post("/ai/credits", "mintCredit", "mints a credit, whose token is shown only once, or tops one up", mint)
             .reads_headers(&["Idempotency-Key"])
             .takes("MintCreditRequest")
             .answers("MintCreditResponse")
             .fails(&[Code::InvalidCredit, Code::UnknownCredit, Code::CreditRevoked, Code::PaymentReused]),
         get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read)
             .answers("CreditsResponse"),
-        put("/ai/credits/budget", "setBudget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget)
+        put("/ai/credits/budget", "setBudget", "replaces a budget of a credit: the holder's or the admin's", set_budget)
             .reads_headers(&["If-Match"])
             .takes("Budget")
             .answers("CreditResponse")
             .fails(&[Code::InvalidCredit, Code::RevisionChanged]),
-        post("/ai/admin/credits/{id}", "judgeCredit", "revokes a credit, or restores it", decide)
+        post("/ai/admin/credits/{id}", "judgeCredit", "revokes or restores a credit", decide)
             .takes("CreditVerdict")
             .answers("CreditResponse")
             .fails(&[Code::InvalidDecision, Code::UnknownCredit, Code::CreditRevoked, Code::WrongState]),
@@ -77,7 +77,7 @@ async fn mint(
         return Ok(Json(MintCreditResponse::New(api::MintedCredit { ok: True, credit_id, balance_usd, label, token })));
     };
     if label.is_some() {
-        let message = "`label` is said when a credit is made; leave it out to add to one";
+        let message = "`label` can only be set for a new credit; omit it to top up an existing one";
         return Err(ApiError::invalid(MintCreditRequest::CODE, message, "/label"));
     }
     let credit = credits.top_up(&known(&id)?, amount_usd, once.as_ref()).await?;
@@ -101,7 +101,7 @@ async fn decide(
         api::CreditDecision::Restore => money::CreditDecision::Restore,
     };
     let credit = earning.payments.credits().decide(&known(&id)?, &money::CreditVerdict { decision, reason }).await?;
-    tracing::info!(credit.id = %credit.id, ?decision, "a credit was decided on");
+    tracing::info!(credit.id = %credit.id, ?decision, "an admin decided on a credit");
     Ok(Json(without_today(&credit)))
 }
 
@@ -133,7 +133,7 @@ fn without_today(credit: &Credit) -> CreditResponse {
 }
 
 fn another() -> ApiError {
-    ApiError::new(Code::NotOwner, "this is another's credit")
+    ApiError::new(Code::NotOwner, "this credit belongs to another holder")
 }
 
 /// A caller of credit operations.

@@ -33,11 +33,11 @@ use super::{
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        post("/ai/endpoints/check", "checkEndpoint", "what an upload would come to; nothing of it is stored", check)
+        post("/ai/endpoints/check", "checkEndpoint", "the result of an upload, without storing it", check)
             .takes("EndpointCheckRequest")
             .answers("EndpointCheckResponse")
             .fails(OF_UPLOADS),
-        post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft, or a version that is kept, for nothing", run)
+        post("/ai/endpoints/{slug}/run", "runEndpoint", "runs a draft or a stored version without charge", run)
             .takes("DryRunRequest")
             .answers("DryRunResponse")
             .fails(OF_UPLOADS)
@@ -158,7 +158,7 @@ fn granted_to(granted: &Granted) -> Map<String, Value> {
 
 /// Takes one of the caller's concurrent checks and dry runs until the permit is dropped.
 fn draft_permit(publishing: &CatalogServices, caller: &Caller) -> Result<Permit<String>, ApiError> {
-    let message = || format!("more than {} checks and dry runs of yours at once", publishing.dry_runs.max());
+    let message = || format!("more than {} concurrent checks and dry runs", publishing.dry_runs.max());
     let turn = publishing.dry_runs.take(caller.owner().share().to_owned());
     turn.ok_or_else(|| ApiError::new(Code::RateLimited, message()).retry_after(1))
 }

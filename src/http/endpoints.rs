@@ -35,17 +35,17 @@ pub(super) trait Subject {
 }
 
 /// A JSON body of a management request with at most `MAX_BYTES` bytes. Errors name the field that does not fit.
-pub(super) struct Body<T, const MOST_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
+pub(super) struct Body<T, const MAX_BYTES: usize = { body::MANAGEMENT_BODY_BYTES }>(pub(super) T);
 
-impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<Http> for Body<T, MOST_BYTES> {
+impl<T: DeserializeOwned + Subject + Send, const MAX_BYTES: usize> FromRequest<Http> for Body<T, MAX_BYTES> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, http: &Http) -> Result<Self, ApiError> {
-        let text = management_body(request, http, MOST_BYTES).await?;
+        let text = management_body(request, http, MAX_BYTES).await?;
         // Parse as JSON first, to tell invalid JSON from JSON that does not fit.
         let value = body::json(&text).await?;
         let read = run_blocking(text.len(), || deserialize_error::json(&value).map(Self)).await;
-        read.map_err(|misfit| ApiError::invalid(T::CODE, misfit.message, &misfit.pointer))
+        read.map_err(|error| ApiError::invalid(T::CODE, error.message, &error.pointer))
     }
 }
 
@@ -60,7 +60,7 @@ impl<T: DeserializeOwned + KeepsResponse + Send> FromRequest<Http> for Uploaded<
         let (rest, response) = cut_response(&text).await;
         let value = body::json(&rest).await?;
         let read = run_blocking(rest.len(), || deserialize_error::json::<T>(&value)).await;
-        let mut read = read.map_err(|misfit| ApiError::invalid(Code::InvalidEndpoint, misfit.message, &misfit.pointer))?;
+        let mut read = read.map_err(|error| ApiError::invalid(Code::InvalidEndpoint, error.message, &error.pointer))?;
         if let Some(response) = response {
             read.keep_response(response);
         }
@@ -87,7 +87,7 @@ impl FromRequestParts<Http> for EntryQuery {
     }
 }
 
-/// Reads the text of a JSON body of at most `most` bytes.
+/// Reads the text of a JSON body of at most `max` bytes.
 pub(super) async fn management_body(request: Request, http: &Http, max: usize) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
     body::check_json(&parts.headers)?;
@@ -112,7 +112,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("EndpointDraft")
             .answers("EndpointChangeResponse")
             .fails(OF_UPLOADS),
-        get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; for its owner all of it but the source", inspect)
+        get("/ai/endpoints/{slug}", "inspectEndpoint", "its record; its owner gets everything but the source", inspect)
             .answers("EndpointResponse")
             .fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::UnknownEndpoint]),
         patch("/ai/endpoints/{slug}", "updateEndpoint", "changes it", update)
@@ -197,12 +197,12 @@ async fn update(
 ) -> Result<Response, ApiError> {
     patch.via = Some(entry_point);
     let slug = managed.shown.endpoint.slug.as_str();
-    let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
-    let is_priced_anew = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
+    let changes_access = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
+    let changes_price = patch.price_usd.is_some() || patch.max_price_usd.is_some() || patch.accepts.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
-    let mut warnings = if reaches_anew { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
-    if is_priced_anew {
+    let mut warnings = if changes_access { publishing.catalog.warnings(&live.endpoint).await } else { vec![] };
+    if changes_price {
         warnings.extend(publishing.catalog.price_warnings(&live.endpoint));
     }
     Ok(changed(&publishing, &live, warnings))

@@ -53,8 +53,7 @@ impl OfBuilder for Query {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let events =
-        get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
+    let events = get("/ai/builders/events", "listEvents", "events of the builder's endpoints and money, newest first, or live", events);
     vec![events.answers("EventPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 

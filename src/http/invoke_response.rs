@@ -52,12 +52,12 @@ impl<'a> From<Content<'a>> for ResultBody<'a> {
 
 /// Returns `{ok, status?, headers?, result, receipt}` as JSON. A result that is not JSON is `{mediaType, text}` or
 /// `{mediaType, base64}`. For a status without a body it is `null`.
-pub(super) async fn invoked(calling: &CallServices, done: &CompletedCall, front: ResponseStyle) -> Result<String, ApiError> {
+pub(super) async fn invoke_response_json(calling: &CallServices, done: &CompletedCall, style: ResponseStyle) -> Result<String, ApiError> {
     let answer = &done.answer;
     let receipt = if answer.receipt_id.is_empty() { None } else { calling.receipts.find(&answer.receipt_id).await? };
-    let paid = done.payment.as_ref().filter(|_| front == ResponseStyle::Stream);
+    let paid = done.payment.as_ref().filter(|_| style == ResponseStyle::Stream);
     let settlement = || answer.settlement.as_ref().and_then(|settled| serde_json::from_str(&settled.body).ok()).unwrap_or_default();
-    let invoked = InvokeResponse {
+    let response = InvokeResponse {
         ok: done.success,
         status: Some(answer.status).filter(|status| *status != 200),
         headers: chosen_headers(answer),
@@ -66,5 +66,5 @@ pub(super) async fn invoked(calling: &CallServices, done: &CompletedCall, front:
         payment_id: paid,
         settlement: paid.map(|_| settlement()),
     };
-    Ok(serde_json::to_string(&invoked).expect("an answer has text keys"))
+    Ok(serde_json::to_string(&response).expect("an answer has text keys"))
 }

@@ -16,7 +16,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "the accounts of the ledger, and whether they agree with what they are the sums of";
+    let what = "the accounts of the ledger, and the result of its checks";
     vec![get("/ai/admin/ledger", "readLedger", what, read).answers("Ledger")]
 }
 

@@ -153,7 +153,7 @@ pub fn rows() -> Vec<Operation> {
     let card = Operation {
         subject: "discovery",
         answers: ResponseKind::Text("application/mcp-server-card+json"),
-        ..Operation::new("GET", "/ai/mcp/server-card", "getServerCard", "what an MCP client may know of the server before it connects")
+        ..Operation::new("GET", "/ai/mcp/server-card", "getServerCard", "the description of the server for MCP clients")
     };
     documented_routes(public())
         .chain(documented_routes(written()))
@@ -174,8 +174,8 @@ pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
     let join = |routes: Vec<Subject>| route::router(documented_routes(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
-    let heeded = middleware::from_fn_with_state(Arc::clone(&http.auditing), replication_barrier::wait);
-    let managed = join(management()).route_layer(heeded).route_layer(audited);
+    let barrier = middleware::from_fn_with_state(Arc::clone(&http.auditing), replication_barrier::wait);
+    let managed = join(management()).route_layer(barrier).route_layer(audited);
     let api = join(public()).merge(managed).with_state(http.clone());
     Routes { api, written: join(written()).with_state(http) }
 }

@@ -40,7 +40,7 @@ struct Query {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "what its handler wrote, newest first, or live", logs);
+    let logs = get("/ai/endpoints/{slug}/logs", "listLogs", "log lines of its handler, newest first, or live", logs);
     vec![logs.answers("LogPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 

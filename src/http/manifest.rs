@@ -36,7 +36,9 @@ pub(super) fn routes() -> Vec<Route> {
             .query(&["q", "near", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
             .answers("Catalog")
             .for_agents(),
-        open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest").for_agents(),
+        open::get("/ai/manifest", "getManifest", "payment methods, and the addresses of everything", manifest)
+            .answers("Manifest")
+            .for_agents(),
     ]
 }
 

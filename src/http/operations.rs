@@ -16,20 +16,25 @@ use super::{
 };
 
 /// Maximum time for a commit on a ready host. A disk that hangs returns no error.
-const COMMITS_WITHIN: Duration = Duration::from_secs(5);
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time for the store to list other hosts and to count settlements.
-const SEEN_WITHIN: Duration = Duration::from_secs(1);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum number of reorganized or unresolved settlements to count.
-const MOST_COUNTED: usize = 10_000;
+const MAX_COUNTED: usize = 10_000;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
-        open::get("/health/live", "isLive", "whether the process answers", live).answers("OkResponse"),
-        open::get("/health/ready", "isReady", "whether the host takes calls: the store commits and is heard, and workers start", ready)
-            .answers("OkResponse"),
+        open::get("/health", "getHealth", "settings in force and current state", health).answers("Health"),
+        open::get("/health/live", "isLive", "reports that the process is running", live).answers("OkResponse"),
+        open::get(
+            "/health/ready",
+            "isReady",
+            "reports whether the host accepts calls: the store commits, other hosts are visible, and workers start",
+            ready,
+        )
+        .answers("OkResponse"),
     ]
 }
 
@@ -40,9 +45,9 @@ async fn live() -> Json<OkResponse> {
 
 /// Responds with success if the host can take calls: the store commits, other hosts are visible, and workers start.
 async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkResponse>, ApiError> {
-    takes_commits(&*operating.store, COMMITS_WITHIN).await?;
+    check_commits(&*operating.store, COMMIT_TIMEOUT).await?;
     if operating.replica.is_fenced() {
-        return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
+        return Err(StoreError::Away("other hosts of the store are not visible".to_owned()).into());
     }
     if let Some(apart) = operating.replica.clock_is_wrong() {
         return Err(StoreError::Away(apart).into());
@@ -58,8 +63,8 @@ async fn ready(State(operating): State<Arc<HealthServices>>) -> Result<Json<OkRe
 
 /// Returns an error while the store rejects commits or does not complete one in time, because no payment could be
 /// settled.
-async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
-    let late = |_| StoreError::Away(format!("it took no commit within {} s", within.as_secs()));
+async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiError> {
+    let late = |_| StoreError::Away(format!("it completed no commit within {} s", within.as_secs()));
     let taken = tokio::time::timeout(within, Batch::new().commit(store, Durability::Buffered)).await;
     taken.map_err(late)??;
     Ok(())
@@ -68,9 +73,9 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), ApiErr
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
 async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
-    let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
-    let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
-    let unresolved = tokio::time::timeout(SEEN_WITHIN, money::count_unresolved(&*operating.store, MOST_COUNTED)).await;
+    let replicas = tokio::time::timeout(LOOKUP_TIMEOUT, operating.replica.seen()).await;
+    let reorganized = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_reorganized(&*operating.store, MAX_COUNTED)).await;
+    let unresolved = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_unresolved(&*operating.store, MAX_COUNTED)).await;
     let replica = |seen: SeenReplica| Replica {
         id: seen.id,
         version: seen.version,

@@ -75,11 +75,11 @@ pub(super) fn last_if_full<T>(entries: &[T], limit: PageLimit) -> Option<&T> {
 
 /// Rejects a stream with an end time.
 pub(super) fn reject_until<T>(until: Option<T>) -> Result<(), ApiError> {
-    let refused = |_| Err(ApiError::bad_request("`until` is of pages: a stream goes on"));
+    let refused = |_| Err(ApiError::bad_request("`until` is only for pages, not for streams"));
     until.map_or(Ok(()), refused)
 }
 
 /// Returns the error for an invalid cursor.
 pub(super) fn bad_cursor() -> ApiError {
-    ApiError::bad_request("`cursor` is the `nextCursor` of the page before")
+    ApiError::bad_request("`cursor` must be the `nextCursor` of the previous page")
 }

@@ -34,23 +34,23 @@ pub(super) fn routes() -> Vec<Route> {
         get(
             "/ai/builders/payout-settings",
             "getPayoutSettings",
-            "where payouts go, `null` before it was said; and what waits for one",
+            "the payout address (`null` if it is not set), and the amounts that wait to be paid out",
             settings,
         )
         .answers("PayoutSettingsResponse"),
-        post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
+        post("/ai/builders/payout-settings", "setPayoutSettings", "sets the payout address", set)
             .reads_headers(&["If-Match"])
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsResponse")
             .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
         get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
-        post("/ai/builders/payouts", "makePayout", "makes a packet of all that waits", pay_out)
+        post("/ai/builders/payouts", "makePayout", "makes a packet of everything that waits to be paid out", pay_out)
             .answers("CreatePayoutResponse")
             .fails(&[Code::PayoutSettingsMissing, Code::BelowMinimum]),
         get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
             .answers("PayoutReceiptPage")
             .fails(&[Code::UnknownPayout]),
-        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and how many there are of each state", list_all)
+        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and the number in each state", list_all)
             .answers("AllPayoutsPage"),
         post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
             .takes("PayoutVerdict")
@@ -195,7 +195,7 @@ async fn decide(
     }
     let decided = earning.payouts.decide(&id, &PayoutDecision { decision, transaction, reason }).await;
     let packet = decided.map_err(|error| error.about(PayoutVerdict::CODE))?;
-    tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "a payout was decided on");
+    tracing::info!(payout.id = %packet.id, payout.status = packet.status.as_str(), "an admin decided on a payout");
     Ok(Json(PayoutResponse { ok: True, payout: convert::payout(&packet) }))
 }
 

@@ -39,23 +39,33 @@ impl Subject for SellerQuoteRequest {
 const ROUTE_FIELDS: &[Code] = &[Code::InvalidMember, Code::UnknownEndpoint, Code::EndpointPaused, Code::NoRoute, Code::RoutesUnavailable];
 
 pub(super) fn routes() -> Vec<Route> {
-    let of_sellers = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
+    let seller_codes = [Code::InvalidMember, Code::NotPaid, Code::NoRoute, Code::SellerUnreachable, Code::SellerUnreadable];
     vec![
-        open::post("/ai/quote", "quoteTool", "a price of a tool that holds for a while, named by `X-Quote-Id`", tool)
-            .takes("QuoteRequest")
-            .answers("Quote")
-            .for_agents()
-            .fails(ROUTE_FIELDS),
-        open::post("/ai/conversion/quote", "quoteConversion", "the way from what a payer holds to what a tool is paid in", conversion)
-            .takes("ConversionRequest")
-            .answers("ConversionQuote")
-            .for_agents()
-            .fails(ROUTE_FIELDS),
-        open::post("/x402/quote", "quoteSeller", "what an external seller asks for", seller)
+        open::post(
+            "/ai/quote",
+            "quoteTool",
+            "quotes a price of a tool that is valid for a limited time, with an id for `X-Quote-Id`",
+            tool,
+        )
+        .takes("QuoteRequest")
+        .answers("Quote")
+        .for_agents()
+        .fails(ROUTE_FIELDS),
+        open::post(
+            "/ai/conversion/quote",
+            "quoteConversion",
+            "a route from the payer's asset to the asset that a tool accepts",
+            conversion,
+        )
+        .takes("ConversionRequest")
+        .answers("ConversionQuote")
+        .for_agents()
+        .fails(ROUTE_FIELDS),
+        open::post("/x402/quote", "quoteSeller", "the price and terms of an external seller", seller)
             .takes("SellerQuoteRequest")
             .answers("SellerQuote")
             .for_agents()
-            .fails(&of_sellers)
+            .fails(&seller_codes)
             .fails(&[Code::RoutesUnavailable]),
     ]
 }

@@ -30,14 +30,12 @@ pub(super) fn routes() -> Vec<Route> {
             .answers("ReceiptResponse")
             .for_agents()
             .fails(&[Code::UnknownReceipt]),
-        open::get("/ai/payments/{id}", "getPayment", "what became of a payment", payment)
+        open::get("/ai/payments/{id}", "getPayment", "the state of a payment", payment)
             .answers("PaymentResponse")
             .reads_headers(OF_BUYERS)
             .for_agents()
             .fails(&[Code::InvalidJson, Code::UnknownPayment]),
-        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that receipts are signed with", jwks)
-            .answers("JsonWebKeySet")
-            .for_agents(),
+        open::get("/.well-known/jwks.json", "getReceiptKeys", "the keys that sign receipts", jwks).answers("JsonWebKeySet").for_agents(),
     ]
 }
 

@@ -31,7 +31,7 @@ struct Wanted {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "transfers on the chain that no receipt names, and receipts whose transfer is not there";
+    let what = "transfers on the chain without a receipt, and receipts without a transfer on the chain";
     vec![
         get("/ai/admin/reconciliation", "reconcile", what, reconcile)
             .answers("Reconciliation")

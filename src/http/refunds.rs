@@ -22,7 +22,7 @@ impl Subject for RefundRequest {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let give = post("/ai/admin/refunds", "giveRefund", "gives back what a receipt paid, or a part of it", give);
+    let give = post("/ai/admin/refunds", "giveRefund", "refunds a receipt, in full or in part", give);
     let give = give.reads_headers(&["Idempotency-Key"]).takes("RefundRequest").answers("RefundResponse");
     let refused = [Code::InvalidRefund, Code::UnknownReceipt, Code::NotRefundable, Code::RefundTooLarge, Code::PaymentReused];
     vec![give.fails(&refused).fails(&[Code::UnknownCredit, Code::CreditRevoked])]

@@ -42,8 +42,8 @@ impl OfBuilder for Own {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/builders/revenue", "getRevenue", "what the builder's endpoints earned", revenue).answers("Revenue"),
-        get("/ai/admin/revenue", "getHostRevenue", "what the host itself earned", platform).answers("HostRevenue"),
+        get("/ai/builders/revenue", "getRevenue", "revenue of the builder's endpoints", revenue).answers("Revenue"),
+        get("/ai/admin/revenue", "getHostRevenue", "revenue of the host itself", platform).answers("HostRevenue"),
     ]
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
+    let what = "sandbox usage of each endpoint since the process started, highest CPU time first";
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("RuntimeStats")]
 }
 

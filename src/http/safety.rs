@@ -23,7 +23,7 @@ const LIMITS: &[&str] = &[
 ];
 
 pub(super) fn routes() -> Vec<Route> {
-    let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "what is not published here", policy);
+    let policy = open::get("/ai/content-safety/policy", "getContentSafetyPolicy", "content that is not published here", policy);
     vec![policy.answers("SafetyPolicyResponse").for_agents()]
 }
 
@@ -40,7 +40,7 @@ async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPo
         attestation: Attestation { field: "safetyAttestation.accepted", statement: STATEMENT },
         scanned: &["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"],
         outcomes: ScanOutcomes {
-            pass: "Stored and callable. Findings of severity `note` are told to the builder.",
+            pass: "Stored and callable. Findings of severity `note` are reported to the builder.",
             review: "Stored, and paused until an admin has decided.",
             block: "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.",
         },

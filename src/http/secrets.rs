@@ -31,7 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes("SetSecretRequest")
             .answers("SecretResponse")
             .fails(&[Code::InvalidSecret, Code::SecretsUnavailable]),
-        delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret that `name` names", remove)
+        delete("/ai/endpoints/{slug}/secrets", "removeSecret", "removes the secret called `name`", remove)
             .answers("RemoveSecretResponse")
             .fails(&[Code::UnknownSecret]),
         post("/ai/admin/secrets/rotate", "rotateMasterKey", "rotates the master key", rotate)

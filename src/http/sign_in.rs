@@ -14,7 +14,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "a link that signs in to the dashboard as who asks: once, within a minute";
+    let what = "a link that signs the caller in to the dashboard: once, within a minute";
     vec![post("/ai/builders/sign-in-links", "makeSignInLink", what, link).answers("SignInLink")]
 }
 

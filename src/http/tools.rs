@@ -83,12 +83,12 @@ pub(super) fn routes() -> Vec<Route> {
     let calls = |route: Route| {
         route.responds(ResponseKind::Tool).reads_headers(OF_PAYERS).streams().for_agents().fails(OF_PAYMENTS).fails(OF_CALLS)
     };
-    let input = "a call with the query as its input; with `?inspect` and nothing else, the tool's record";
+    let input = "calls a tool with the query as its input; with only `?inspect`, returns the tool's record";
     vec![
         calls(open::get("/tools/{slug}", "inspectTool", input, call)).query(&["inspect"]),
-        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 where it is paid", call))
+        calls(open::post("/tools/{slug}", "callTool", "calls a tool of the catalogue with its input; 402 if the tool is paid", call))
             .takes("ToolInput"),
-        open::head("/tools/{slug}", "challengeTool", "what a call would be challenged with, in the headers; never a call", head)
+        open::head("/tools/{slug}", "challengeTool", "the payment challenge of a call, in the headers; never runs the tool", head)
             .responds(ResponseKind::Tool)
             .fails(OF_PAYMENTS)
             .fails(OF_CALLS),

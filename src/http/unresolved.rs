@@ -22,13 +22,18 @@ impl Subject for SettlementVerdict {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "settlements of which nobody said how they ended until the host stopped asking";
+    let what = "settlements whose result was still unknown when the host stopped checking";
     vec![
         get("/ai/admin/unresolved", "listUnresolved", what, list).answers("UnresolvedPage"),
-        post("/ai/admin/unresolved/{id}", "resolveSettlement", "says how such a settlement ended, or asks the chain", resolve)
-            .takes("SettlementVerdict")
-            .answers("PaymentResponse")
-            .fails(&[Code::InvalidDecision, Code::UnknownPayment, Code::WrongState, Code::FacilitatorUnavailable]),
+        post(
+            "/ai/admin/unresolved/{id}",
+            "resolveSettlement",
+            "records the result of such a settlement, or looks it up on the chain",
+            resolve,
+        )
+        .takes("SettlementVerdict")
+        .answers("PaymentResponse")
+        .fails(&[Code::InvalidDecision, Code::UnknownPayment, Code::WrongState, Code::FacilitatorUnavailable]),
     ]
 }
 

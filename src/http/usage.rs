@@ -14,7 +14,7 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "how often a tool was called within 30 days, by day, and how long that took";
+    let what = "calls of a tool in the last 30 days, by day, and their durations";
     vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("DailyUsage").fails(&[Code::UnknownEndpoint])]
 }
 

@@ -37,7 +37,7 @@ async fn long_texts_of_one_client_let_another_client_go_next() {
         let ended = Arc::clone(&ended);
         let work = run_blocking(MIDDLING_BYTES + 1, move || ended.lock().unwrap().push(client));
         // On a separate task, as calls are.
-        tokio::spawn(asked_by([127, 0, 0, client].into(), async { still_asked(work).await }))
+        tokio::spawn(for_client([127, 0, 0, client].into(), async { for_same_client(work).await }))
     };
     let mut all: Vec<_> = (0..100).map(|_| long(1)).collect();
     tokio::task::yield_now().await;
@@ -58,7 +58,7 @@ async fn library_future_resumes_after_its_first_poll() {
             tokio::time::sleep(Duration::from_millis(10)).await;
             7
         };
-        assert_eq!(spawn_blocking_task(bytes, waits).await, 7);
+        assert_eq!(await_with_blocking_start(bytes, waits).await, 7);
     }
 }
 

@@ -9,8 +9,8 @@ fn looked_up(things: &[(u8, u8, u32, usize)]) -> Option<u32> {
         let sums = things.iter().map(|thing| (sum(&|other| side(other) == side(thing)), side(thing)));
         sums.max().unwrap_or((0_usize, 0))
     };
-    let ((of_left, remaining), (of_right, right)) = (max(|thing| thing.0), max(|thing| thing.1));
-    let is_in = |thing: &&(u8, u8, u32, usize)| if of_right >= of_left { thing.1 == right } else { thing.0 == remaining };
+    let ((of_left, left), (of_right, right)) = (max(|thing| thing.0), max(|thing| thing.1));
+    let is_in = |thing: &&(u8, u8, u32, usize)| if of_right >= of_left { thing.1 == right } else { thing.0 == left };
     let heaviest = things.iter().filter(is_in).map(|thing| {
         let pile = |other: &&(u8, u8, u32, usize)| (other.0, other.1) == (thing.0, thing.1);
         let weight: usize = things.iter().filter(pile).map(|thing| thing.3).sum();
@@ -29,13 +29,13 @@ fn oldest_item_of_the_largest_user_is_found_in_random_histories() {
                 piles.add(&thing.0, &thing.1, thing.2, thing.3);
                 things.push(thing);
             } else if let Some(oldest) = piles.oldest_of_most().copied() {
-                let (remaining, right, id, weight) = things.remove(things.iter().position(|thing| thing.2 == oldest).unwrap());
-                piles.remove(&remaining, &right, &id, weight);
+                let (left, right, id, weight) = things.remove(things.iter().position(|thing| thing.2 == oldest).unwrap());
+                piles.remove(&left, &right, &id, weight);
             }
             assert_eq!(piles.oldest_of_most().copied(), looked_up(&things));
         }
-        for (remaining, right, id, weight) in things {
-            piles.remove(&remaining, &right, &id, weight);
+        for (left, right, id, weight) in things {
+            piles.remove(&left, &right, &id, weight);
         }
         assert!(piles.is_empty());
     }

@@ -47,7 +47,7 @@ fn keys_are_bounded_and_the_most_used_are_remembered() {
 #[test]
 fn requests_on_other_hosts_count_here() {
     let (one, other, now) = (rate(10, 20), rate(10, 20), now());
-    assert_eq!(one.take_used(10), [], "nobody has asked before");
+    assert_eq!(one.take_used(10), [], "no requests so far");
     assert_eq!(one.admit(&1, some(2), now), Ok(()));
     assert_eq!(one.take_used(10), [], "it is no more than a tenth");
     assert_eq!(one.admit(&1, some(18), now), Ok(()));
@@ -58,7 +58,7 @@ fn requests_on_other_hosts_count_here() {
     other.used_elsewhere("1", 200);
     other.used_elsewhere("no key", 200);
     assert!(!other.take(&1, some(1)) && other.take(&2, some(20)));
-    assert_eq!(other.take_used(10), [], "what others have used is not told them");
+    assert_eq!(other.take_used(10), [], "usage of other hosts is not reported");
     assert!(other.wait(&1).is_some_and(|wait| wait > 10), "it has used ten times as much as it may at once");
 }
 

@@ -54,7 +54,7 @@ fn origin_is_allowed_by_scheme_name_and_port() {
     ] {
         assert_eq!(status(&some, &with(origin)), requested, "{origin}");
     }
-    assert_eq!(status(&some, &[("host", "h")]), 200, "whoever is no page has no origin");
+    assert_eq!(status(&some, &[("host", "h")]), 200, "clients other than pages send no origin");
     assert_eq!(status(&allowed(&[], Some(&[])), &with("http://localhost")), 403);
     assert_eq!(status(&allowed(&[], Some(&["null"])), &with("null")), 200);
     assert_eq!(status(&allowed(&[], None), &with("https://evil.example")), 200);

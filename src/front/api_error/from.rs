@@ -68,7 +68,7 @@ impl Code {
             CallError::GasSpent { .. } => Code::GasSpent,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
-            CallError::Stopped(reason) => Self::of_stop(reason),
+            CallError::Stopped(reason) => Self::from_stop(reason),
             CallError::Cancelled => Code::Cancelled,
             CallError::Store(_) => Code::StoreUnavailable,
             CallError::SecretsUnavailable => Code::SecretsUnavailable,
@@ -76,7 +76,7 @@ impl Code {
         }
     }
 
-    fn of_stop(reason: &StopReason) -> Self {
+    fn from_stop(reason: &StopReason) -> Self {
         match reason {
             StopReason::CpuTime { .. } => Code::CpuTimeExceeded,
             StopReason::WallTime { .. } => Code::WallTimeExceeded,
@@ -101,7 +101,7 @@ impl From<&CallError> for ApiError {
             }
             CallError::Quote { current, .. } => fault.with("quote", current.json()),
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
-                .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
+                .hint(format!("check GET /ai/payments/{payment} for the result; do not pay again before that"))
                 .with("paymentId", json!(payment)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
@@ -152,7 +152,7 @@ impl From<QuoteError> for ApiError {
             }
             QuoteError::Route(RouteError::NoRoute(_)) => Self::new(Code::NoRoute, message),
             QuoteError::Route(RouteError::Unavailable(reason)) => {
-                tracing::warn!(reason, "whoever knows the routes did not answer");
+                tracing::warn!(reason, "the route provider did not answer");
                 Code::RoutesUnavailable.into()
             }
             QuoteError::Seller(SellerError::Url(_)) => Self::invalid(Code::InvalidMember, message, "/url"),
@@ -184,14 +184,14 @@ impl From<Arc<CallError>> for ApiError {
 /// For a task of the host that panicked or was canceled.
 impl From<JoinError> for ApiError {
     fn from(error: JoinError) -> Self {
-        tracing::error!(%error, "a task of a request ended abnormally");
+        tracing::error!(%error, "a task of a request panicked or was cancelled");
         Code::Internal.into()
     }
 }
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        tracing::error!(%error, "the store did not answer a request");
+        tracing::error!(%error, "the store failed during a request");
         Self::from(Code::StoreUnavailable).retry_after(1)
     }
 }
@@ -232,7 +232,7 @@ impl AboutBody for PublishError {
             PublishError::Store(store) => store.into(),
             PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
-                tracing::error!(message, "an endpoint could not be read or published");
+                tracing::error!(message, "could not read or publish an endpoint");
                 Code::Internal.into()
             }
         }
@@ -253,11 +253,11 @@ impl AboutBody for BuilderError {
             BuilderError::Unknown => ApiError::new(Code::UnknownBuilder, message),
             BuilderError::WrongState(_) => ApiError::new(Code::WrongState, message),
             BuilderError::Store(StoreError::Conflict) => {
-                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; ask again")
+                ApiError::new(Code::ChangedMeanwhile, "the builder was changed at the same time; retry")
             }
             BuilderError::Store(store) => store.into(),
             BuilderError::Random(_) => {
-                tracing::error!(message, "a builder or their key could not be made");
+                tracing::error!(message, "could not create a builder or its key");
                 Code::Internal.into()
             }
         }
@@ -269,7 +269,7 @@ impl From<SessionError> for ApiError {
         match error {
             SessionError::Store(store) => store.into(),
             SessionError::Random(error) => {
-                tracing::error!(%error, "nobody can sign in");
+                tracing::error!(%error, "could not create a session");
                 Code::Internal.into()
             }
         }
@@ -317,7 +317,7 @@ impl From<SecretError> for ApiError {
             SecretError::Store(store) => store.into(),
             SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),
             SecretError::Random | SecretError::Key(_) => {
-                tracing::error!(message, "a secret or the master key could not be changed");
+                tracing::error!(message, "could not change a secret or the master key");
                 Code::Internal.into()
             }
         }
@@ -339,7 +339,7 @@ impl From<CreditError> for ApiError {
             CreditError::Reason => Self::invalid(Code::InvalidDecision, message, "/reason"),
             CreditError::Key(_) => Self::bad_request(message),
             CreditError::Random(_) => {
-                tracing::error!(message, "a credit could not be made");
+                tracing::error!(message, "could not create a credit");
                 Code::Internal.into()
             }
         }
@@ -375,7 +375,7 @@ impl From<ResolutionError> for ApiError {
             }
             ResolutionError::Transaction(_) | ResolutionError::NotPaid => Self::invalid(Code::InvalidDecision, message, "/transaction"),
             ResolutionError::Undecided(reason) => {
-                Self::new(Code::FacilitatorUnavailable, "nobody can say how the settlement ended").hint(reason)
+                Self::new(Code::FacilitatorUnavailable, "the result of the settlement could not be found").hint(reason)
             }
             ResolutionError::Store(store) => store.into(),
         }
@@ -400,7 +400,7 @@ impl From<LedgerError> for ApiError {
             LedgerError::Store(store) => store.into(),
             // Only transfers return these, and only the facilitator makes transfers.
             LedgerError::Insufficient { .. } | LedgerError::NonceUsed { .. } => {
-                tracing::error!(message, "the simulated ledger refused what moves no money");
+                tracing::error!(message, "the simulated ledger rejected an operation that moves no money");
                 Code::Internal.into()
             }
         }

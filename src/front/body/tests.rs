@@ -28,18 +28,18 @@ fn buffered_body_counts_until_its_last_copy_is_dropped() {
     let quota = Quota::new(Some(1 << 20), None);
     let (mut body, stream) = (BodyBuffer::default(), unknown_length());
     body.push(&[1; 10], 1 << 20, &stream, hold(&quota)).unwrap();
-    assert_eq!(quota.taken(), LEAST_ROOM);
+    assert_eq!(quota.used(), MIN_CAPACITY);
     for _ in 0..8 {
         body.push(&[2; 10_000], 1 << 20, &stream, hold(&quota)).unwrap();
     }
-    assert!((80_010..200_000).contains(&quota.taken()), "{}", quota.taken());
-    let room = quota.taken();
+    assert!((80_010..200_000).contains(&quota.used()), "{}", quota.used());
+    let room = quota.used();
     let bytes = Bytes::from_owner(body);
     let copy = bytes.slice(10..20);
     drop(bytes);
-    assert_eq!((quota.taken(), &copy[..]), (room, &[2; 10][..]));
+    assert_eq!((quota.used(), &copy[..]), (room, &[2; 10][..]));
     drop(copy);
-    assert_eq!(quota.taken(), 0);
+    assert_eq!(quota.used(), 0);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn body_stays_within_its_limit_and_the_total_memory() {
     assert_eq!(code(other.push(&[0; 60_000], 59_999, &stream, hold(&quota))), Some(Code::BodyTooLarge));
     one.clear();
     other.push(&[0; 60_000], 60_000, &stream, hold(&quota)).unwrap();
-    assert_eq!(quota.taken(), 60_000, "not a byte beyond its limit");
+    assert_eq!(quota.used(), 60_000, "not a byte beyond its limit");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn body_of_known_length_reserves_only_that_length() {
     // The stream announces 7 more bytes.
     let stream = Body::from("the end").into_data_stream();
     body.push(&[0; 5_000], 1 << 20, &stream, hold(&quota)).unwrap();
-    assert_eq!(quota.taken(), 5_007);
+    assert_eq!(quota.used(), 5_007);
 }
 
 #[test]
@@ -118,7 +118,7 @@ async fn bodies_with_a_reserved_key_are_rejected() {
 
 #[test]
 fn byte_order_mark_is_removed() {
-    assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");
-    assert_eq!(without_mark(Bytes::from_static(b"{}")), "{}");
-    assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb")), &b"\xef\xbb"[..]);
+    assert_eq!(without_byte_order_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");
+    assert_eq!(without_byte_order_mark(Bytes::from_static(b"{}")), "{}");
+    assert_eq!(without_byte_order_mark(Bytes::from_static(b"\xef\xbb")), &b"\xef\xbb"[..]);
 }

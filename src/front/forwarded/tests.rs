@@ -96,7 +96,7 @@ fn untrusted_proxy_is_reported() {
     let codes = |proxies: &Proxies| proxies.warnings().iter().map(|warning| warning.message.clone()).collect::<Vec<_>>();
     let none = ProxySettings::default();
     let new = |listen: &str, url: &str| Proxies::new(&none, listen.parse().unwrap(), url);
-    assert_eq!(codes(&new("127.0.0.1", "https://tools.example")), [expected().message]);
+    assert_eq!(codes(&new("127.0.0.1", "https://tools.example")), [expected_proxy().message]);
     for (listen, url) in [("127.0.0.1", "http://127.0.0.1:4020"), ("0.0.0.0", "https://tools.example"), ("::1", "http://[::1]:1")] {
         let proxies = new(listen, url);
         assert_eq!(codes(&proxies), [""; 0], "{listen} {url}");
@@ -104,7 +104,7 @@ fn untrusted_proxy_is_reported() {
         client(&proxies, "127.0.0.1", &[]);
         assert_eq!(codes(&proxies), [""; 0], "{listen} {url}");
         assert_eq!(client(&proxies, "127.0.0.1", &[("forwarded", "for=192.0.2.2")]), "127.0.0.1");
-        assert_eq!(codes(&proxies), [seen().message], "{listen} {url}");
+        assert_eq!(codes(&proxies), [untrusted_proxy().message], "{listen} {url}");
     }
     let trusting = proxies(ForwardedHeader::XForwardedFor);
     client(&trusting, "127.0.0.1", &[("x-forwarded-for", "192.0.2.2")]);

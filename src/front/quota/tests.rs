@@ -16,9 +16,9 @@ fn quota_limits_the_total_and_each_address_until_shares_drop() {
     assert_eq!(other.take(5), Err(QuotaFull::All(10)));
     assert_eq!(other.take(4), Ok(()));
     drop(one);
-    assert_eq!((quota.taken(), again.take(6)), (4, Ok(())));
+    assert_eq!((quota.used(), again.take(6)), (4, Ok(())));
     drop((again, other));
-    assert_eq!((quota.taken(), quota.all().of.len()), (0, 0), "who has nothing is not remembered");
+    assert_eq!((quota.used(), quota.all().of.len()), (0, 0), "who has nothing is not remembered");
 }
 
 #[test]
@@ -31,9 +31,9 @@ fn existing_amounts_count_beyond_the_limit_and_can_be_split() {
     assert_eq!((quota.has_room(other, 1), quota.is_half_full()), (Err(QuotaFull::All(10)), true));
     let part = one.split(9);
     drop(one);
-    assert_eq!((quota.taken(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(QuotaFull::Address(6))));
+    assert_eq!((quota.used(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(QuotaFull::Address(6))));
     drop(part);
-    assert_eq!((quota.taken(), quota.has_room(address, 6), quota.all().of.len()), (0, Ok(()), 0));
+    assert_eq!((quota.used(), quota.has_room(address, 6), quota.all().of.len()), (0, Ok(()), 0));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn addresses_that_use_little_have_a_reserve() {
     assert_eq!(again.take(1), Err(QuotaFull::All(ALL)), "the reserve is for little");
     let mut max: Vec<_> = (3..30).map(|n| share(&quota, &format!("192.0.2.{n}"))).collect();
     let taken = max.iter_mut().map(|share| share.take(LITTLE)).filter(Result::is_ok).count();
-    assert_eq!((taken, quota.taken()), (3, ALL), "never more than there is");
+    assert_eq!((taken, quota.used()), (3, ALL), "never more than there is");
     drop((hoard, small, again, max));
-    assert_eq!((quota.taken(), quota.all().of.len()), (0, 0));
+    assert_eq!((quota.used(), quota.all().of.len()), (0, 0));
 }

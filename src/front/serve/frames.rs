@@ -32,14 +32,14 @@ const END_STREAM: u8 = 1;
 const RST_STREAM: u8 = 3;
 
 /// Minimum payload of a `DATA` frame that does not count as overhead. A smaller one costs more to parse than it carries.
-const LEAST_DATA_BYTES: usize = 64;
+const MIN_DATA_BYTES: usize = 64;
 
 /// Payload bytes that cost as much as a frame.
 const BYTES_PER_FRAME: usize = 4 << 10;
 
 /// Overhead frames that a connection can send: in a burst, more for each allowed concurrent request, and per second.
 const AT_ONCE: f64 = 100.0;
-const OF_STREAM: f64 = 4.0;
+const PER_STREAM: f64 = 4.0;
 const PER_SECOND: f64 = 10.0;
 
 /// Frames of [`Costly::Resettable`] that a connection of many clients can send per second. Its burst is [`MAX_EARNED`].
@@ -207,7 +207,7 @@ impl Scanner {
             Costly::Overhead => true,
             Costly::Resettable => kind == HEADERS || kind == DATA && open.is_none(),
         };
-        let is_free = open.is_some_and(|had_short| length >= LEAST_DATA_BYTES || !std::mem::replace(had_short, true));
+        let is_free = open.is_some_and(|had_short| length >= MIN_DATA_BYTES || !std::mem::replace(had_short, true));
         match kind {
             HEADERS if !is_last => {
                 // An older stream can only get trailers.
@@ -250,14 +250,14 @@ impl Allowance {
 
     /// Adds the burst that an HTTP/2 client needs for `streams` concurrent requests.
     pub(super) fn add_streams(&mut self, streams: u32) {
-        let more = (OF_STREAM * f64::from(streams)).min(MAX_EARNED - self.at_once).max(0.0);
+        let more = (PER_STREAM * f64::from(streams)).min(MAX_EARNED - self.at_once).max(0.0);
         (self.at_once, self.remaining) = (self.at_once + more, self.remaining + more);
     }
 
     /// Pays for frames that arrived `now`, where `earned` is the total earned on the connection. The allowance of the connection pays
     /// first, then that of its address. Returns false if both are used up.
-    pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &RateLimiter<IpAddr>, now: Instant) -> bool {
-        self.pay_alone(cost, earned, now).is_none_or(|missing| of_addresses.take(&address, missing))
+    pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, limiter: &RateLimiter<IpAddr>, now: Instant) -> bool {
+        self.pay_alone(cost, earned, now).is_none_or(|missing| limiter.take(&address, missing))
     }
 
     /// Pays from the allowance of the connection. Returns the frames that it cannot pay for.

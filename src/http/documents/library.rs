@@ -73,8 +73,8 @@ pub(super) fn pages(rows: &[Operation], base: &str) -> Vec<Page> {
         FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
     files.sort_by(|one, other| place(&one.name).cmp(&place(&other.name)));
     let subjects = SUBJECTS.iter().map(|(name, about)| {
-        let of_it: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
-        made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
+        let operations: Vec<&Operation> = rows.iter().filter(|row| row.subject == *name).collect();
+        build(name, &format!("API: {name}"), about, &subject::text(&operations, base))
     });
     let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
     let index = index(&drafts);
@@ -110,7 +110,7 @@ fn written(name: &str, text: &str) -> Option<Draft> {
     })
 }
 
-fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
+fn build(name: &str, title: &str, about: &str, text: &str) -> Draft {
     let text = format!("# {title}\n\n{about}\n\n{text}");
     Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
 }
@@ -179,7 +179,7 @@ fn errors() -> Draft {
             row.charged.as_str()
         );
     }
-    made("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
+    build("errors", "Errors", "What requests are refused for, and what to do about it.", &text)
 }
 
 /// Returns the index: one line for every other page.
@@ -193,7 +193,7 @@ fn index(pages: &[Draft]) -> Draft {
         text += "\n";
     }
     text += "Every operation in OpenAPI 3.1: [openapi.json](openapi.json)\n";
-    made("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
+    build("index", "Tollhouse", "A host for paid JavaScript tools: agents call them over HTTP or MCP and pay per call with x402.", &text)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::paged::{ADDRESSES, paid};
 use crate::services::DiscoveryServices;
 
 /// Builds the page after the slug `after`.
-pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
+pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
         let fits = page.len() < ADDRESSES;

@@ -8,20 +8,20 @@ use tollhouse_store::{
 };
 
 async fn refusal(store: &dyn Store, within: Duration) -> Option<(Code, Option<u64>)> {
-    takes_commits(store, within).await.err().map(|fault| (fault.code(), fault.retry_after_secs()))
+    check_commits(store, within).await.err().map(|fault| (fault.code(), fault.retry_after_secs()))
 }
 
 #[tokio::test]
 async fn host_is_not_ready_while_its_store_rejects_commits() {
     let store = FaultyStore::new(MemoryStore::new());
-    assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
+    assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, None);
     for refuses in [faulty::Fault::Before, faulty::Fault::Lost, faulty::Fault::After] {
         store.fail_all(refuses);
-        assert_eq!(refusal(&store, COMMITS_WITHIN).await, Some((Code::StoreUnavailable, Some(1))), "{refuses:?}");
+        assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, Some((Code::StoreUnavailable, Some(1))), "{refuses:?}");
         assert_eq!(Code::StoreUnavailable.row().status, 503);
     }
     store.heal();
-    assert_eq!(refusal(&store, COMMITS_WITHIN).await, None);
+    assert_eq!(refusal(&store, COMMIT_TIMEOUT).await, None);
 }
 
 /// A store that reads but never completes a commit, like one on a hanging disk.

@@ -27,7 +27,7 @@ async fn turn(watched: &mut MeteredSocket, piece: usize, remaining: usize) -> (u
     let woken = Arc::<Woken>::default();
     let waker = Waker::from(Arc::clone(&woken));
     let mut read = 0;
-    watched.pulse.begin_turn();
+    watched.conn.begin_turn();
     loop {
         let mut bytes = vec![0; piece];
         let mut buffer = ReadBuf::new(&mut bytes);
@@ -60,7 +60,7 @@ async fn connection_yields_after_64_kib_or_256_frames() {
         client.write_all(&sent).await.unwrap();
         let rate = Arc::new(RateLimiter::with_burst(NonZeroU32::MIN, NonZeroU32::new(10_000).unwrap()));
         let meter = Meter::new(metered.then(|| (peer.ip(), rate)), 100);
-        let mut watched = MeteredSocket { stream, pulse: ConnState::new(), meter };
+        let mut watched = MeteredSocket { stream, conn: ConnState::new(), meter };
         assert_eq!(turn(&mut watched, piece, sent.len()).await, (in_a_turn, usize::from(in_a_turn < sent.len())), "{piece}");
         let rest = sent.len() - in_a_turn;
         assert_eq!(turn(&mut watched, piece, rest).await.0, rest.min(in_a_turn), "the next turn of {piece}");
