@@ -47,7 +47,7 @@ use tollhouse_base::{
     clock::Clock,
     cpu_share::CpuShares,
     id::{CallId, ReceiptId},
-    offload::still_asked,
+    offload::for_same_client,
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{Catalog, LiveEndpoint};
@@ -227,7 +227,7 @@ impl Calls {
     /// Runs `work` to its end even if nobody waits for it, and lets a drain wait for it. Separate tasks are spread over
     /// the cores better than calls on their connection's task.
     fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> RunningCall<T> {
-        RunningCall(self.running.spawn(still_asked(work)))
+        RunningCall(self.running.spawn(for_same_client(work)))
     }
 
     /// Returns the number of calls, registrations and dry runs in flight.

@@ -113,7 +113,7 @@ impl Sums {
         let (mut range, mut counted) = (usage.all(), 0);
         while let Some(page) = usage.next(store, &mut range, PAGE).await? {
             for row in page {
-                counted += u64::from(flaws.is_clean(row).is_some_and(|row| row.value.items > 0));
+                counted += u64::from(flaws.checked(row).is_some_and(|row| row.value.items > 0));
             }
         }
         let (what, endpoints) = (self.what, self.endpoints);

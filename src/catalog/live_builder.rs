@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tollhouse_base::{cpu_share::UsualCost, offload::drop_off_runtime};
+use tollhouse_base::{cpu_share::UsualCost, offload::run_in_place};
 use tollhouse_capability::Grant;
 use tollhouse_money::{CallTerms, SignedOffers};
 use tollhouse_protocol::Bundle;
@@ -80,7 +80,7 @@ impl Catalog {
         let record = endpoint.record(&self.base_url);
         let mut shown = ShownEndpoint { endpoint, terms, record, form: None };
         // It rewrites the schemas, which can be large.
-        let form = drop_off_runtime(|| (self.make_form)(&shown));
+        let form = run_in_place(|| (self.make_form)(&shown));
         shown.form = form;
         shown
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tollhouse_base::{
     id::RequestId,
-    offload::{run_blocking, spawn_blocking_task, still_asked},
+    offload::{await_with_blocking_start, for_same_client, run_blocking},
 };
 use tollhouse_catalog::LiveEndpoint;
 use tollhouse_front::{ApiError, Code, DocumentMark, HostCheck, QuotaShare, REQUEST, body, header_names, peer};
@@ -207,7 +207,7 @@ impl Transport {
             // Ends early if nobody reads it.
             _ = self.write_batch(parts, members, events, pieces).await;
         };
-        tokio::spawn(still_asked(REQUEST.scope(id, write)));
+        tokio::spawn(for_same_client(REQUEST.scope(id, write)));
         let body = stream::unfold(written, |mut written| async { Some((written.recv().await?, written)) });
         let headers = [(header::CONTENT_TYPE, content), (header::CACHE_CONTROL, "no-store")];
         (headers, Body::from_stream(body)).into_response()
@@ -283,7 +283,7 @@ impl Transport {
         let query = parts.headers.get("mcp-protocol-version").cloned();
         let request = Request::from_parts(parts, Body::from(body.clone()));
         let mut inner = if accepted == AcceptedForms::EventsOnly { self.events.clone() } else { self.json.clone() };
-        let response = match spawn_blocking_task(body.len(), inner.call(request)).await {
+        let response = match await_with_blocking_start(body.len(), inner.call(request)).await {
             Ok(response) => response.map(Body::new),
             Err(never) => match never {},
         };

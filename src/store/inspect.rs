@@ -26,7 +26,7 @@ impl<K: Key, V: Value> Inspection<'_, K, V> {
     /// Returns the next readable row, or `None` after the last. Unreadable rows are recorded as flaws.
     pub async fn next(&mut self, flaws: &mut CheckReport) -> Result<Option<Row<K, V>>, StoreError> {
         loop {
-            if let Some(row) = self.page.find_map(|row| flaws.is_clean(row)) {
+            if let Some(row) = self.page.find_map(|row| flaws.checked(row)) {
                 return Ok(Some(row));
             }
             let Some(page) = self.table.next(self.store, &mut self.rest, self.at_once).await? else { return Ok(None) };

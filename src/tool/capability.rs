@@ -81,7 +81,7 @@ macro_rules! declare {
         }
 
         /// A set of capabilities.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         pub struct Capabilities {
             $(#[doc = concat!("`ctx.", $member, "`.")] #[serde(rename = $name)] pub $field: bool,)*

@@ -161,8 +161,9 @@ pub enum Availability {
 }
 
 /// The state of a tool, for filtering lists. If several apply, it is the most severe one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum EndpointState {
     /// It accepts calls.
     Active,
@@ -179,8 +180,9 @@ pub enum EndpointState {
 }
 
 /// The owner's setting of whether a tool accepts calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum Status {
     /// It accepts calls.
     Active,
@@ -189,8 +191,9 @@ pub enum Status {
 }
 
 /// When the payment for a call is settled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum SettleTime {
     /// After the handler has succeeded. A failed call costs nothing.
     #[default]
@@ -217,8 +220,9 @@ impl SettleTime {
 }
 
 /// How a call is priced. It follows from the price and the maximum price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum PricingMode {
     /// Free.
     FreePublicUtility,

@@ -121,7 +121,8 @@ impl<'de> Deserialize<'de> for HandlerType {
 }
 
 /// The place where a handler runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(inline)]
 pub enum Runtime {
     /// In this process, because it is the host's own code.
     #[serde(rename = "managed_builtin_handler")]

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// An amount of US dollars in millionths. Never a float.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct MicroUsd(pub u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct MicroUsd(#[schemars(with = "f64", range(min = 0))] pub u64);
 
 /// An invalid amount: of a price, a credit, or a minimum payout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,8 +108,9 @@ impl Serialize for MicroUsd {
 }
 
 /// An amount that can be negative, such as a balance after more was refunded than received. In millionths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct UsdChange(pub i64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct UsdChange(#[schemars(with = "f64")] pub i64);
 
 impl UsdChange {
     /// Converts a sum, saturating at the limits of the type.

@@ -7,7 +7,7 @@ use tollhouse_base::clock::Timestamp;
 use crate::finding::{Finding, ScanOutcome};
 
 /// The result of a content scan, and when the builder attested the content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSafety {
     /// The outcome. It is `pass` also if an admin approved the findings.
@@ -78,8 +78,9 @@ pub struct Hold {
 }
 
 /// The kind of a hold, the most severe last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 pub enum HoldKind {
     /// Held until an admin decides.
     ContentReview,
@@ -99,8 +100,9 @@ impl HoldKind {
 }
 
 /// An admin's decision about a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ReviewAction {
     /// Grants all or the named requests, and releases the content.
     Approve,
@@ -117,8 +119,9 @@ pub enum ReviewAction {
 }
 
 /// A decision, as the owner reads it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "DecisionRecord")]
 pub struct ReviewRecord {
     /// The decision.
     pub decision: ReviewAction,

@@ -30,9 +30,10 @@ pub(super) const RESERVED: &[&str] = &[
 
 /// A tool's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, except those in [`RESERVED`]. Up to 23 characters need no
 /// heap memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String")]
-pub struct Slug(SmolStr);
+#[schemars(inline)]
+pub struct Slug(#[schemars(with = "String")] SmolStr);
 
 /// Why a text cannot be a slug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
 
 /// A version of a handler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(inline)]
 pub struct Version {
     /// Its hash.
     pub version: String,
@@ -23,8 +24,9 @@ pub struct Version {
 }
 
 /// The maker of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum VersionMaker {
     /// The tool's owner.
     Owner,
@@ -35,8 +37,9 @@ pub enum VersionMaker {
 }
 
 /// The interface through which a tool is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 pub enum ChangedVia {
     /// The API.
     Http,
