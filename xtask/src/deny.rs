@@ -9,10 +9,6 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 
 /// Runs cargo-deny. Skips known vulnerabilities if their list is not available: no registry carries
 /// it.
-///
-/// # Errors
-///
-/// Fails if a dependency violates a rule.
 pub(crate) fn check() -> Result<(), Failure> {
     let mut deny = Command::new(tools::DENY.program()?);
     deny.args(["--workspace", "--locked"]).current_dir(paths::root());

@@ -32,10 +32,6 @@ use crate::{
 };
 
 /// Builds the release. With `--check`, also installs, starts, upgrades and removes it.
-///
-/// # Errors
-///
-/// Fails if something cannot be built or packed, or if a check fails.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let engine = engine::pick(args.engine)?;
     let folder = paths::target().join("dist");
@@ -55,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         quick: args.debug,
     };
     let tree = stage::stage(&release)?;
-    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, beside(&release, &tree, "sbom.cdx.json")?];
+    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, attachment(&release, &tree, "sbom.cdx.json")?];
     let sums = checksums(&release.folder, &made)?;
     for file in made.iter().chain([&sums]) {
         println!("{}", file.display());
@@ -131,7 +127,7 @@ fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Copies one of the documents in the tree next to the packages.
-fn beside(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
+fn attachment(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
     let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
     fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|reason| format!("cannot write {}: {reason}", to.display()))?;
     Ok(to)
