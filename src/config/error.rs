@@ -9,8 +9,6 @@ use tollhouse_objects::BucketError;
 use tollhouse_pool::InvalidUserRange;
 use tollhouse_store::postgres::OpenError;
 
-use super::ParseError;
-
 /// An error in the settings.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
@@ -83,4 +81,40 @@ pub enum SettingsError {
     OtlpHeaders(&'static str),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
+}
+
+/// The error of a settings file that cannot be parsed. It does not contain the faulty line, which may hold a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct ParseError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// The parser's message, without the text of the line.
+    pub reason: String,
+}
+
+impl ParseError {
+    /// Converts a parser's error about `text`.
+    #[must_use]
+    pub fn of(text: &str, error: &toml::de::Error) -> Self {
+        let start = error.span().unwrap_or_default().start;
+        Self { line: line_of(text, start), reason: error.message().to_owned() }
+    }
+}
+
+/// Returns the line of a byte offset, from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_names_the_line_without_its_text() {
+        let text = "a = 1\nmaster_key = \"SECRET\" b\n";
+        let message = ParseError::of(text, &toml::from_str::<toml::Table>(text).unwrap_err()).to_string();
+        assert!(message.starts_with("line 2: ") && !message.contains("SECRET"), "{message}");
+    }
 }
