@@ -169,6 +169,14 @@ pub struct SafetyAttestation {
     pub more: Map<String, Value>,
 }
 
+impl SafetyAttestation {
+    /// Returns an attestation without further fields.
+    #[must_use]
+    pub fn accepted() -> Self {
+        Self { accepted: true, more: Map::new() }
+    }
+}
+
 /// A changed tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -13,7 +13,7 @@ use super::base::{
 /// Arguments of `man`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder that the pages are written into
+    /// Folder for the pages
     #[arg(required_unless_present = "table")]
     folder: Option<PathBuf>,
     /// The table of commands in Markdown, on standard output

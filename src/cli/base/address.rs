@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_with_a_password_in_it_is_none() {
+    fn address_with_a_password_is_rejected() {
         assert!(parse("https://tools.example.com/base").is_ok());
         for text in ["tools.example.com", "ftp://a", "https://a:b@c", "https://a/?q", "https://a/#f", "https://"] {
             assert!(parse(text).is_err(), "{text}");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_this_machine_and_nothing_that_only_looks_like_it() {
+    fn loopback_addresses_are_recognized() {
         for (text, is) in [
             ("http://127.0.0.1:4020", true),
             ("http://127.9.9.9", true),

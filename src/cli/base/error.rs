@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     /// A payment was refused or would exceed a limit.
     Payment = 4,
     /// The host does not answer.
-    Away = 5,
+    Unavailable = 5,
     /// It is unknown whether something was charged.
     Unknown = 6,
 }
@@ -163,7 +163,7 @@ impl Error {
     pub(crate) fn words(&self) -> String {
         let head = match self.exit {
             Exit::Unknown => "unknown",
-            Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Away => "error",
+            Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Unavailable => "error",
         };
         let mut text = format!("{head}: {}\n", block(&self.message, "  "));
         for more in &self.more {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_reported_as_the_flags_that_say_them() {
+    fn fields_are_named_by_their_flags() {
         let error = Error::refused("no").more(["at /transaction", "at /amountUsd", "at /other"].map(str::to_owned));
         let reported = error.flags(&[("amountUsd", "amount"), ("transaction", "transaction")]).more;
         assert_eq!(reported, ["at --transaction", "at --amount", "at /other"]);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_says_what_may_be_spent_and_is_careful_where_it_does_not() {
+    fn profile_has_spending_limits_with_defaults() {
         let config = config(
             "[profiles.a]\nurl = \"https://a.example\"\n[profiles.b]\nurl = \"https://b.example\"\nmax_usd = 1.5\ndaily_usd = 20\nnetwork = \"eip155:8453\"\nkey_file = \"k\"\n",
         );
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_one_called_so_or_named_so_or_the_only_one() {
+    fn default_profile_is_configured_or_named_or_the_only_one() {
         let name = |text| config(text).usual().map(|(name, _)| name.to_owned());
         assert_eq!(name("[profiles.a]\nurl = \"http://a\""), Some("a".to_owned()));
         assert_eq!(name("[profiles.a]\nurl = \"http://a\"\n[profiles.b]\nurl = \"http://b\""), None);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_added_below_what_people_wrote() {
+    fn profile_is_appended_to_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/config.toml");
         let url = Url::parse("http://127.0.0.1:1").unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_to_which_nothing_can_be_added_is_left_as_it_is() {
+    fn file_with_inline_profiles_is_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         let text = "profiles = { one = { url = \"http://127.0.0.1:1\" } }\n";

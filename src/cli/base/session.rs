@@ -54,10 +54,10 @@ impl Session {
         // An address in the environment does not apply to a profile named by a flag.
         let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
         let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
-        let mut is_kept = false;
+        let mut is_stored = false;
         let (name, profile, trusted) = match expected {
             HostChoice::Profile(name) => {
-                is_kept = config.get(&name).is_some();
+                is_stored = config.get(&name).is_some();
                 let profile = match address {
                     Some(url) => Profile { url: url.clone(), ..config.get(&name).cloned().unwrap_or_else(|| Profile::of(url)) },
                     None => config.named(&name)?.clone(),
@@ -69,7 +69,7 @@ impl Session {
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_kept, profile, folder })
+        Ok(Self { out: Output::new(global.json), client, name, is_stored: is_stored, profile, folder })
     }
 
     /// Returns the tool: the named one, else that of the folder.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_before_what_is_around() {
+    fn flags_override_the_environment_and_the_folder() {
         let config: Config =
             toml::from_str("default = \"a\"\n[profiles.a]\nurl = \"https://a.test\"\n[profiles.b]\nurl = \"https://b.test\"\n").unwrap();
         let (none, of_b, of_c) = (Config::default(), folder("https://b.test"), folder("https://c.test"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_from_elsewhere_leads_to_no_host_that_was_not_chosen() {
+    fn foreign_folder_does_not_choose_the_host() {
         let none = Config::default();
         let request = |host| chosen_host(&global(None, None), &none, Some(&folder(host)));
         assert_eq!(request("https://evil.test").unwrap_err().status(), 2);

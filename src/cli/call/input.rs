@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_json_from_wherever_it_comes() {
+    fn input_is_json_from_every_source() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("in.json");
         std::fs::write(&file, " {\"n\": 1.50}\n").unwrap();

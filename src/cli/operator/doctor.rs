@@ -32,10 +32,10 @@ pub(crate) struct Args {
     /// Settings file
     #[arg(long, default_value = config::FILE)]
     config: PathBuf,
-    /// What would be said of the host by those who list such: asks its public URL, and nothing else [default: the base URL of the settings]
+    /// Only check how indexers see the host at this URL [default: the base URL of the settings]
     #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
     public: Option<String>,
-    /// Besides, this profile of `config.toml`: whether its host answers, and takes what is kept for it
+    /// Also check the host and the credential of this profile
     #[arg(long, value_name = "NAME", conflicts_with = "public")]
     profile: Option<String>,
 }
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
         }
         None => {
             // Report a missing profile immediately.
-            let files = crate::files_of_secrets(args.profile.as_deref())?;
+            let files = crate::private_files_of_profiles(args.profile.as_deref())?;
             machine_of(flags, &mut reported).await?;
             profile::examine(args.profile.as_deref(), files, &mut reported).await?;
         }

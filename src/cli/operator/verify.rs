@@ -17,9 +17,9 @@ use crate::base::{
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A receipt, or an answer that has one under `receipt`: a file, an http(s) URL, or `-` for standard input
+    /// A receipt, or a response with one: a file, a URL, or `-` for standard input
     receipt: String,
-    /// The JWK set of the host that signed it: a file or URL [default: `/.well-known/jwks.json` beside a receipt's URL]
+    /// The host's JWK set: a file or URL [default: `/.well-known/jwks.json` at the receipt's URL]
     #[arg(long)]
     keys: Option<String>,
 }

@@ -67,7 +67,7 @@ pub(crate) struct Settlement {
 
 impl Settlement {
     /// A settlement of which only the success is known.
-    pub(super) const UNSAID: Self = Self { success: true, transaction: String::new(), taken: None };
+    pub(super) const UNREPORTED: Self = Self { success: true, transaction: String::new(), taken: None };
 
     /// Reads the settlement from a response. Returns `None` if there is none that can be parsed.
     pub(crate) fn of(reply: &Reply, sent: &SentPayment) -> Option<Self> {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_judged_by_status_and_envelope() {
+    fn response_is_judged_by_status_and_error() {
         for (status, body, verdict) in [
             (200, "", Verdict::Answered),
             (204, "", Verdict::Answered),

@@ -90,7 +90,7 @@ mod tests {
     use crate::base::error::Exit;
 
     #[test]
-    fn a_key_is_its_owners_alone_and_never_written_over() {
+    fn key_file_is_private_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("made/pay.key");
         assert_eq!(read(&file).unwrap_err().exit, Exit::Credential);

@@ -78,19 +78,19 @@ pub(crate) struct Token {
 
 impl SentPayment {
     /// Returns a request with headers that pay, without a price yet.
-    pub(crate) fn new(aim: &PaymentTarget, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(target: &PaymentTarget, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
         Self {
             payment_id,
-            name: aim.name.clone(),
+            name: target.name.clone(),
             made_at,
-            method: aim.method.to_string(),
-            url: aim.url.to_string(),
-            body: aim.body.clone(),
-            stream: aim.stream,
+            method: target.method.to_string(),
+            url: target.url.to_string(),
+            body: target.body.clone(),
+            stream: target.stream,
             headers,
             by_credit: false,
-            host: aim.host.to_string(),
-            own: aim.own,
+            host: target.host.to_string(),
+            own: target.own,
             usd: MicroUsd::ZERO,
             max: false,
             token: None,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_its_owners_alone_and_read_again_as_it_was() {
+    fn record_is_private_and_read_back_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(&folder.path().join("payments"));
         let id = sent(1).payment_id;
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_a_crash_cut_off_is_none_and_one_whose_note_is_cut_off_is_one() {
+    fn incomplete_record_is_invalid_but_an_incomplete_note_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(folder.path());
         let id = sent(1).payment_id;
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_kept_and_none_for_long() {
+    fn old_records_are_pruned() {
         let folder = tempfile::tempdir().unwrap();
         let records = RecordStore::at(folder.path());
         for id in 0..3 {

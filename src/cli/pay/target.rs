@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_what_stands_before_its_tools() {
+    fn host_is_the_address_before_tools() {
         for (url, host, slug) in [
             ("http://a.test/tools/echo?x=1", "http://a.test/", Some("echo")),
             ("http://a.test:4020/below/tools/echo", "http://a.test:4020/below", Some("echo")),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_folder_from_being_a_tool_has_a_place() {
+    fn problems_of_a_folder_have_places() {
         let js = ("handler.js", "export default () => 1;");
         assert_eq!(problem(&[]), "tool.json  is not there: `tollhouse init` makes one");
         assert!(problem(&[("tool.json", "{\n  \"slug\": ,\n}"), js]).starts_with("tool.json:2:11  tool.json: expected value"));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_marks_are_no_part_of_a_file() {
+    fn byte_order_marks_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let put = |name: &str, text: &str| fs::write(folder.path().join(name), format!("\u{feff}{text}")).unwrap();
         put("tool.json", "{\"slug\": \"abc\"}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shipped_tool_is_a_folder_that_reads() {
+    fn every_shipped_tool_is_read() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools");
         let mut read = 0;
         for slug in seed_tools::names() {
