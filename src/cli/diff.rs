@@ -21,7 +21,7 @@ pub(crate) async fn run(session: &Session) -> Result {
     let there = RemoteEndpoint::read(session, &slug).await?;
     let there =
         there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
-    // Compare everything, whoever changed it.
+    // Compare everything, regardless of the author.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
     let PlanParts { there, plan, check, .. } = &compared;

@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves a host until it is asked to end.
+/// Serves a host until it receives a signal to end.
 fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
@@ -181,7 +181,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
-    // Handle signals from here on: a host that is asked to end while it starts must complete what it has begun.
+    // Handle signals from here on: a host that is stopped while it starts must complete its current step.
     let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =

@@ -17,6 +17,8 @@ mod dev;
 mod diff;
 mod entry;
 mod host;
+#[cfg(test)]
+mod hostile_tmp;
 mod init;
 mod key;
 mod list;

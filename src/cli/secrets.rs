@@ -89,7 +89,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
             return Err(Error::usage("a name has no `=`").hint(never_an_argument("--env-file FILE")));
         }
         (None, Some(name)) => {
-            // Checked before the prompt, so that nobody types a value that they may not set.
+            // Checked before the prompt, so that no value is typed in vain.
             session.client.credential(CredentialChoice::Manager)?;
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]

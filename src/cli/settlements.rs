@@ -1,4 +1,4 @@
-//! `tollhouse settlements`: those of which nobody says how they ended, and an admin's word on them.
+//! `tollhouse settlements`: settlements with an unknown outcome, and an admin's decision on them.
 
 use tollhouse_api::{PaymentResponse, SettlementDecision, SettlementVerdict, UnresolvedPage};
 

@@ -77,7 +77,7 @@ mod tests {
     use crate::Flags;
 
     #[test]
-    fn variable_that_is_no_setting_is_reported() {
+    fn unknown_variable_is_reported() {
         let command = Command::new("tollhouse").subcommand(Flags::augment_args(Command::new("serve")));
         let given = ["TOLLHOUSE_LISTN", "TOLLHOUSE_LISTEN", "TOLLHOUSE_LOG", "PATH", "tollhouse_log"].map(OsString::from);
         assert_eq!(misspelled_of(&command, given.into_iter()), ["TOLLHOUSE_LISTN"]);

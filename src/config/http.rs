@@ -79,7 +79,7 @@ pub struct HttpFlags {
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Questions at once that are asked elsewhere for one client address: of sellers by `/x402/quote`, and of whoever knows routes [default: 4]
+    /// Concurrent outgoing requests for one client address: to sellers for `/x402/quote`, and to services that know routes [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
     /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]

@@ -28,7 +28,7 @@ pub struct McpFlags {
     /// Long-running MCP calls of one address that run as tasks at once [default: 64]
     #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
     pub mcp_address_tasks: Option<usize>,
-    /// Answers of free tasks that are kept, in bytes of all together; beyond that the oldest go of whoever has most [default: 67108864]
+    /// Stored results of free tasks, in bytes; beyond it, the client with the most loses its oldest [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
     pub mcp_task_bytes: Option<usize>,
     /// Retention of the answer of a free task, in minutes [default: 10]

@@ -10,13 +10,13 @@ use url::{Host, Url};
 
 use super::{environment::standard_var, error::SettingsError, layered::flags, secret::HiddenValue};
 
-/// Who may read `/metrics`.
+/// Access to `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsReaders {
     /// Admins.
     Admin,
-    /// Whoever asks from this machine, too, as long as nothing says that the request was passed on.
+    /// Also requests from this machine, unless a header shows that a proxy passed them on.
     Loopback,
 }
 
@@ -26,7 +26,7 @@ pub struct TelemetryFlags {
     /// Format of the log [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,
-    /// Readers of `/metrics` without the admin token: nobody, or requests from this machine [default: loopback where the host listens there and its public URL is there, else admin]
+    /// Access to `/metrics` without the admin token: none, or for requests from this machine [default: loopback where the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
     /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]

@@ -20,7 +20,7 @@ use super::{
 
 tokio::task_local! {
     static COURSE: CallProgress;
-    /// The span of the call that was begun for the current request.
+    /// The span of the current request's call.
     static ANSWERED: Cell<Option<Context>>;
 }
 

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_alone_is_no_list_of_known_faults() {
+    fn lock_alone_is_not_a_list_of_known_faults() {
         let lists = std::env::temp_dir().join(format!("xtask-deny-{}", std::process::id()));
         assert!(!holds_a_list(&lists));
         fs::create_dir(&lists).unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 ///
 /// # Errors
 ///
-/// A message that says what it should be.
+/// A message with the expected form.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("{error}: it is such as https://tools.example.com"))?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.password().is_none();

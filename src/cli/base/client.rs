@@ -132,7 +132,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// There is no such credential, or it would be sent in a way that others can read.
+    /// The credential is missing, or it would be sent in a way that others can read.
     pub(crate) fn credential(&self, who: CredentialChoice) -> Result<Option<(Role, &HiddenValue)>> {
         let fitting = who.roles();
         let found = match self.role {
@@ -281,7 +281,7 @@ impl PendingRequest<'_> {
     ///
     /// # Errors
     ///
-    /// Why there is no answer, or a missing credential.
+    /// The reason for a missing answer, or a missing credential.
     pub(crate) async fn open(mut self) -> Result<reqwest::Response> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);

@@ -41,7 +41,7 @@ pub(crate) struct Error {
     pub(crate) is_sentence: bool,
     /// The host's `error` object, if it sent one.
     pub(crate) reported: Box<Map<String, Value>>,
-    /// Set if nobody is left to read the error: nothing is printed, and the process exits with this code.
+    /// Set if the error output is closed: nothing is printed, and the process exits with this code.
     pub(crate) silent: Option<u8>,
 }
 

@@ -34,7 +34,7 @@ enum ConnectionEnd {
     Enough,
 }
 
-/// Follows the stream that `ask` requests, until Ctrl-C, until nobody reads the output, or until `report` returns
+/// Follows the stream that `ask` requests, until Ctrl-C, until the output is closed, or until `report` returns
 /// `false`. Each entry is passed to `report` once. If a connection breaks before any entry has come, `ask` gets the
 /// time to start from.
 ///

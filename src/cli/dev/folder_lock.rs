@@ -88,7 +88,7 @@ pub(super) fn here() -> Option<(PathBuf, Url)> {
     Some((folder.to_owned(), url))
 }
 
-/// Returns whether nobody serves the folder. A process that was killed leaves its note behind, and a copied folder may
+/// Returns whether no process serves the folder. A process that was killed leaves its note behind, and a copied folder may
 /// contain one.
 fn is_free(folder: &Path) -> bool {
     !File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())

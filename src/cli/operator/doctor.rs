@@ -24,7 +24,7 @@ use tollhouse_operate::{
 use self::findings::Findings;
 use crate::base::{error::Error as Ended, output::Output};
 
-/// Arguments of `doctor`: those of the host that it is asked about.
+/// Arguments of `doctor`: those of the host to check.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -114,7 +114,7 @@ fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
 }
 
-/// Warns about facilitators whose answers nobody can verify.
+/// Warns about facilitators whose answers cannot be verified.
 fn look_ups(settings: &MoneySettings) -> impl Iterator<Item = Finding> {
     settings.networks.iter().filter(|on| on.facilitator.is_remote() && on.rpc_url.is_none()).map(|on| {
         let (text, remedy) = match on.network.family {

@@ -19,7 +19,7 @@ pub(super) enum Verdict {
     Busy,
 }
 
-/// Judges a response by its status and envelope alone. How much was charged is asked of the host separately.
+/// Judges a response by its status and envelope alone. The charged amount is queried separately.
 pub(super) fn verdict_of(reply: &Reply) -> Verdict {
     if reply.is_success() {
         return Verdict::Answered;
@@ -66,7 +66,7 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// A settlement of which only the success is known.
+    /// A successful settlement without further details.
     pub(super) const UNREPORTED: Self = Self { success: true, transaction: String::new(), taken: None };
 
     /// Reads the settlement from a response. Returns `None` if there is none that can be parsed.

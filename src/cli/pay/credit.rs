@@ -21,7 +21,7 @@ const TIMEOUT_SECS: u64 = 300;
 ///
 /// # Errors
 ///
-/// The address is of another host, which must not see the credit. There is no credit. The host quotes no price.
+/// The address belongs to another host, which must not see the credit; the credit is missing; or the host quotes no price.
 pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Timestamp) -> Result<SentPayment> {
     let (Some(slug), true) = (&target.slug, target.own) else {
         return Err(Error::usage(format!("a credit pays at its own host alone, and {} is none of its endpoints", target.name)));
@@ -41,7 +41,7 @@ pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Ti
 ///
 /// # Errors
 ///
-/// There is no credit.
+/// The credit is missing.
 pub(crate) fn token(session: &Session) -> Result<(String, String)> {
     match session.client.credential(CredentialChoice::Holder)? {
         Some((Role::Credit, token)) => Ok((Role::Credit.header().to_owned(), token.expose().to_owned())),

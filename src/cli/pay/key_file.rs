@@ -35,7 +35,7 @@ pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<Pa
 ///
 /// # Errors
 ///
-/// There is no file, others can read it, or it holds no key: an error with the exit code of credentials.
+/// A missing file, one that others can read, or one without a key: an error with the exit code of credentials.
 pub(crate) fn read(path: &Path) -> Result<PayKey> {
     let name = path.display();
     let text = Zeroizing::new(private_files::read_private(path)?.ok_or_else(|| {

@@ -24,7 +24,7 @@ pub(crate) struct ReceiptProof {
     pub(crate) wrong: Option<String>,
 }
 
-/// Finds and verifies the receipt of a response. A response without a receipt is no error: not every seller issues
+/// Finds and verifies the receipt of a response. A missing receipt is not an error: not every seller issues
 /// receipts.
 pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&SentPayment>, reply: &Reply) -> ReceiptProof {
     let given = reply.extras.receipt.clone().filter(Value::is_object);

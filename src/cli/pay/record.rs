@@ -169,7 +169,7 @@ impl RecordStore {
     ///
     /// # Errors
     ///
-    /// There is no record, it cannot be read, or another process is sending it.
+    /// The record is missing, unreadable, or being sent by another process.
     pub(crate) fn find(&self, id: &PaymentId) -> Result<LockedRecord> {
         let path = self.file(id);
         let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
@@ -247,7 +247,7 @@ fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
 }
 
 impl LockedRecord {
-    /// Notes the outcome. If the note does not reach the disk, the host is asked again.
+    /// Stores the outcome. If that fails, the next attempt queries the host again.
     pub(crate) fn note(&mut self, state: PaymentPhase, at: Timestamp) {
         if let Ok(line) = serde_json::to_string(&RecordNote { state, at }) {
             _ = self.file.write_all(format!("{line}\n").as_bytes());

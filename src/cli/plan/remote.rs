@@ -114,7 +114,7 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
     error
 }
 
-/// Returns who made the last change, as far as the host says.
+/// Returns the author of the last change, if the host names it.
 async fn changed_by(session: &Session, slug: &Slug, record: &OwnEndpoint) -> Option<String> {
     let published = record.versions.iter().find(|version| version.created_at == record.common.updated_at);
     if let Some(by) = published.and_then(|version| version.by) {

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn same_value_in_other_words_is_no_change() {
+    fn equal_values_are_not_a_change() {
         let body = json!({
             "slug": "a", "title": "A", "priceUsd": 0.010_000_000_1, "maxPriceUsd": 0, "limits": {"wallMs": 5000, "cpuMs": Limits::default().get("cpuMs")},
             "capabilities": {"kv": true, "httpGetJson": true, "logs": false}, "allowedHosts": ["api.example.com"], "note": "n",

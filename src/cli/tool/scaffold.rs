@@ -96,7 +96,7 @@ pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
 ///
 /// # Errors
 ///
-/// There is no such tool. The hint lists those that exist.
+/// The tool is unknown. The hint lists those that exist.
 pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
     let files = seed_tools::files(from);
     if files.is_empty() {

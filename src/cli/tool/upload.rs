@@ -133,7 +133,7 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
 ///
 /// # Errors
 ///
-/// There is no such folder.
+/// The folder does not exist.
 pub(crate) fn here() -> Result<PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
