@@ -158,7 +158,7 @@ fn hand_out(session: &Session, answer: impl Serialize, id: &str, key: String, lo
             session.out.note(&format!("{id}; its key is shown this once:"));
             format!("{}\n", line(key.expose()))
         });
-        return reported.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
+        return reported.map_err(|error| error.hint(format!("an admin can create another: tollhouse builders new-key --builder {id}")));
     };
     let profile = lock.name.clone();
     lock.keep(session.client.base(), Role::Builder, key)?;

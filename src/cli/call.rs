@@ -106,7 +106,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             "`--as` names the {}, which no call is made with: a call is paid for with your key, or by credit",
             role.label()
         ));
-        return Err(error.hint("leave `--as` out, or pay with --credit"));
+        return Err(error.hint("omit `--as`, or pay with --credit"));
     }
     let by_credit = args.credit || session.client.chosen() == Some(Role::Credit);
     let target = match &args.target {
@@ -142,7 +142,7 @@ impl Call<'_> {
             let Err(error) = answer else { return Ok(()) };
             return Err(thrown::placed(self.session, &self.target.name, self.target.own, error).await);
         }
-        let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.target.name));
+        let unreadable = || Error::refused(format!("{} asks for payment in an invalid way", self.target.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
         let chosen = choose(&challenge, &self.limits, &self.target.name)?;
         if self.args.dry_run {
@@ -266,7 +266,7 @@ impl Call<'_> {
             let known = if outcome == PaymentState::Settled { "was paid for" } else { "may have been paid for" };
             let error =
                 Error::new(Exit::Unknown, format!("the same request {known} already, by {id}, and had no answer.  nothing was signed"));
-            return Err(error.hint(format!("ask again with the same payment: tollhouse call --resume {id}")));
+            return Err(error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}")));
         }
         Ok(())
     }

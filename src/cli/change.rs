@@ -89,7 +89,7 @@ impl ReadEndpoint {
             Err(error) if error.code() == "revision_changed" => Err(self.explain_conflict(session, error).await),
             Ok(answer) => {
                 if let Err(error) = self.update_folder(session, answer.revision()) {
-                    session.out.note(&format!("warning: it is done, and this folder does not know it: {}", error.message));
+                    session.out.note(&format!("warning: the change is done, but could not be noted in this folder: {}", error.message));
                 }
                 Ok(answer.body)
             }
@@ -123,7 +123,7 @@ impl ReadEndpoint {
             more: known.map(|record| changes(&json!(record), &json!(now))).unwrap_or_default(),
             ..refused
         };
-        error.hint(format!("nothing was changed; onto what is there now: --onto {after}"))
+        error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
     }
 }
 

@@ -188,7 +188,7 @@ async fn mint(session: &Session, request: MintCreditRequest, once: Option<String
         session.out.note(&format!("{id} with {}; its token is shown this once:", usd(credit.balance_usd)));
         format!("{}\n", line(token))
     });
-    reported.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
+    reported.map_err(|error| error.hint(format!("revoke it: tollhouse credits revoke {id}")))
 }
 
 async fn budget(session: &Session, args: BudgetArgs) -> Result {
@@ -200,7 +200,7 @@ async fn budget(session: &Session, args: BudgetArgs) -> Result {
         frozen: args.frozen,
     };
     if budget == Budget::default() && !args.none {
-        return Err(Error::usage("say what to bound, or --none to lift all bounds"));
+        return Err(Error::usage("give a limit, or --none to remove all limits"));
     }
     let (id, path) = (args.id.as_ref(), ["ai", "credits"]);
     let asking = session.client.get(&path).by(credential_for(id)).query_opt("creditId", id).query("limit", 1);

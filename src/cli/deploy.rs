@@ -82,7 +82,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let role = session.client.credential(CredentialChoice::Manager)?.map(|(role, _)| role);
     show(session, &compared, role).await?;
     if compared.plan.is_empty() && compared.there.is_some() {
-        session.out.note("nothing to publish: the host has what this folder says");
+        session.out.note("nothing to publish: the host is up to date");
         if let Some(there) = &compared.there {
             note(session, &compared, there)?;
         }
@@ -138,7 +138,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
         && was != *kind
     {
         return Err(Error::refused(format!("{} is a `{}`, and stays one", upload.tool.slug, was.as_str().unwrap_or_default()))
-            .hint("take another slug in tool.json, or delete it before"));
+            .hint("use another slug in tool.json, or delete the tool first"));
     }
     let mut sources = None;
     if let Some(handler) = &mut plan.handler {

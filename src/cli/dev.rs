@@ -82,8 +82,8 @@ pub(crate) async fn run(global: &GlobalArgs, args: Args) -> Result {
     let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
     let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
     if !folder.join("tool.json").is_file() {
-        return Err(Error::usage(format!("`{}` is no folder of a tool: there is no tool.json", folder.display()))
-            .hint("tollhouse init NAME makes one"));
+        return Err(Error::usage(format!("`{}` is not the folder of a tool: it has no tool.json", folder.display()))
+            .hint("create one: tollhouse init NAME"));
     }
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
     // Handle signals from here on, so that nothing is left behind.

@@ -181,7 +181,7 @@ async fn ledger(session: &Session, paging: &PageArgs) -> Result {
         let agrees = if one.agrees == Some(true) { "yes" } else { "no" };
         [one.account.clone(), one.balance.clone(), one.unit.clone(), agrees.to_owned()]
     })?;
-    if agrees { Ok(()) } else { Err(Error::refused("the ledger does not agree with what it is the sum of")) }
+    if agrees { Ok(()) } else { Err(Error::refused("the ledger does not match its rows")) }
 }
 
 /// A row of metrics: the number of calls, and the cells.
@@ -274,7 +274,7 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
     let answer = asking.idempotent(args.once.as_deref()).send().await.map_err(|error| {
         let error = error.flags(&[("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")]);
-        if error.exit == Exit::Unavailable { error.hint("ask again with the same --once, or look: tollhouse receipt") } else { error }
+        if error.exit == Exit::Unavailable { error.hint("repeat it with the same --once, or check: tollhouse receipt") } else { error }
     })?;
     session.out.print(&answer.body, |RefundResponse { refund, refunded_usd, .. }| {
         format!("gave back {}; {} of it in all\n", usd(refund.amount_usd), usd(*refunded_usd))

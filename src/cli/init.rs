@@ -35,7 +35,8 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
         None => {
             let name = here.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
             let name = name.replace(['_', ' ', '.'], "-");
-            let none = |_| Error::usage(format!("`{}` is no name of a tool", line(&name))).hint("say one: tollhouse init NAME");
+            let none =
+                |_| Error::usage(format!("`{}` is not a valid name of a tool", line(&name))).hint("give a name: tollhouse init NAME");
             (PathBuf::new(), name.parse::<Slug>().map_err(none)?)
         }
     };
@@ -48,7 +49,7 @@ pub(crate) fn run(out: Output, args: Args) -> Result {
     if let Some(other) =
         ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name))
     {
-        return Err(Error::refused(format!("`{}` is there already, and a tool has one handler", folder.join(other).display())));
+        return Err(Error::refused(format!("`{}` exists, and a tool has only one handler", folder.join(other).display())));
     }
     let written = scaffold::write(&path, files, false)?;
     print(out, &folder, &written)?;

@@ -104,11 +104,12 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
     if let Profile { rpc_url: Some(node), .. } = &session.profile {
         let atomic: U256 = chain::balance(node, token, address).await?;
         let worth = u128::try_from(atomic).ok().and_then(|atomic| token.worth(atomic));
-        return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("it is more than can be counted"));
+        return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("the amount is too large"));
     }
     let unreported = || {
-        let error = Error::refused(format!("what {address} has on {} cannot be told: nobody here sees that chain", token.network.caip2));
-        error.hint("name a node of it as `rpc_url` of the profile in config.toml")
+        let error =
+            Error::refused(format!("what {address} has on {} is unknown: no node of that chain is configured", token.network.caip2));
+        error.hint("set a node as `rpc_url` of the profile in config.toml")
     };
     if !token.network.is_test {
         return Err(unreported());

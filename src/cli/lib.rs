@@ -17,8 +17,6 @@ mod dev;
 mod diff;
 mod entry;
 mod host;
-#[cfg(test)]
-mod hostile_tmp;
 mod init;
 mod key;
 mod list;
@@ -264,7 +262,7 @@ impl Command {
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
             Self::Init(_) | Self::Types | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
-                Err(Error::refused("it asks no host"))
+                Err(Error::refused("it does not use a host"))
             }
         }
     }

@@ -55,7 +55,7 @@ impl LocalHost {
         let started = App::start(&settings, url.clone()).await;
         let app = started.map_err(|error| Error::refused(format!("the host of this folder does not start: {}", full_message(&error))))?;
         let token = data.join("admin-token");
-        let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` is not there", token.display())))?;
+        let token = private_files::read_private(&token)?.ok_or_else(|| Error::refused(format!("`{}` does not exist", token.display())))?;
         let base = Url::parse(&url).map_err(|error| Error::refused(error.to_string()))?;
         let client = Client::new(base, Credentials::only(Role::Admin, token.trim().to_owned().into()), None, false)?;
         let serving = Arc::clone(&app);

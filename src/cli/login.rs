@@ -47,8 +47,8 @@ pub(crate) async fn login(session: Session, global: &GlobalArgs, args: Args) -> 
         && known.url != session.profile.url
     {
         let file = profile::file()?;
-        let error = Error::usage(format!("the profile `{name}` is of {}, and not of {}", host_name(&known.url), host_name(&url)));
-        return Err(error.hint(format!("name another one with --profile, or change it in {}", file.display())));
+        let error = Error::usage(format!("the profile `{name}` belongs to {}, not to {}", host_name(&known.url), host_name(&url)));
+        return Err(error.hint(format!("choose another one with --profile, or change it in {}", file.display())));
     }
     let credential = match &args.credential_file {
         Some(file) => in_file(file)?,

@@ -200,7 +200,7 @@ impl ReadMode {
         };
         if self.follow {
             if self.paging.cursor.is_some() {
-                return Err(Error::usage("`--cursor` is of pages; what is followed begins at `--since`"));
+                return Err(Error::usage("`--cursor` is for pages; following begins at `--since`"));
             }
             let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
             return follow(out, asking, |entry: P::Entry| {
@@ -227,9 +227,9 @@ impl ReadMode {
         }
         entries.iter().rev().try_for_each(|entry| out.text(&(format.line)(entry)))?;
         if all == 0 {
-            out.note("nothing yet, or nothing since then");
+            out.note("nothing yet");
         } else if self.grep.is_some() {
-            out.note(&format!("{} of {all} fit the pattern", entries.len()));
+            out.note(&format!("{} of {all} match the pattern", entries.len()));
         }
         paging::print_cursor(out, next.as_deref());
         Ok(())

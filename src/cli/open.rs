@@ -29,7 +29,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let link: SignInLink = session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body;
         (json!(link), link.url)
     } else {
-        session.out.note("nobody is signed in: this is what everyone sees");
+        session.out.note("not signed in: this is the public view");
         let url = session.client.at(&["dashboard"]).to_string();
         (json!({ "ok": true, "url": url }), url)
     };

@@ -122,7 +122,8 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
         private_files::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
     };
     let text = private_files::without_mark(text);
-    let mut read: Value = serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is no JSON: {error}", file.display())))?;
+    let mut read: Value =
+        serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is not JSON: {error}", file.display())))?;
     Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
 }
 
@@ -131,7 +132,7 @@ fn put(policy: &mut Value, name: &str, value: Value) -> Result {
     let mut position = policy;
     let mut pieces = name.split('.').peekable();
     while let Some(piece) = pieces.next() {
-        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is no member of a policy")))?;
+        let members = position.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is not a member of a policy")))?;
         if pieces.peek().is_none() {
             members.insert(piece.to_owned(), value);
             return Ok(());
@@ -155,7 +156,7 @@ fn narrowed(PolicyCheckResponse { narrows, .. }: &PolicyCheckResponse) -> String
 async fn set(session: &Session, before: &Answer<PolicyResponse>, policy: &Value, sure: &ConfirmArgs) -> Result {
     let differences = changes(&json!(before.body.policy), policy);
     if differences.is_empty() {
-        session.out.note("it is the policy in force: nothing was changed");
+        session.out.note("this is the current policy: nothing was changed");
         return session.out.print(&before.body, |_| String::new());
     }
     if !sure.yes {
@@ -187,7 +188,7 @@ async fn explain_conflict(session: &Session, before: &Answer<PolicyResponse>, re
     let after = now.revision().unwrap_or_default();
     let error = Error { message: format!("the policy was changed meanwhile: its revision is {after}"), hint: None, ..refused };
     let error = Error { more: changes(&json!(before.body.policy), &json!(now.body.policy)), ..error };
-    error.hint(format!("nothing was changed; onto what is there now: --onto {after}"))
+    error.hint(format!("nothing was changed; to apply it to the current revision: --onto {after}"))
 }
 
 #[cfg(test)]

@@ -54,11 +54,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     };
     let slug = match (&tool, args.slug) {
         (Some(tool), Some(named)) if tool.slug != named => {
-            return Err(Error::usage(format!("this folder is of {}, not of {named}", tool.slug)).hint("pull into an empty folder"));
+            return Err(Error::usage(format!("this folder belongs to {}, not to {named}", tool.slug)).hint("pull into an empty folder"));
         }
         (Some(tool), _) => tool.slug.clone(),
         (None, Some(named)) => named,
-        (None, None) => return Err(Error::usage("this is no folder of a tool").hint("tollhouse pull SLUG takes one into it")),
+        (None, None) => return Err(Error::usage("this is not the folder of a tool").hint("to copy a tool into it: tollhouse pull SLUG")),
     };
     let folder = folder.unwrap_or(here);
     let there =
@@ -93,7 +93,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     // The folder now belongs to the host that it was pulled from, and later commands in it use that host.
     if let Some(before) = before {
         let was = format!("{} on {}", before.slug, host_name(&before.host));
-        session.out.note(&format!("this folder was of {was}, and is of {slug} on {} now", session.host()));
+        session.out.note(&format!("this folder belonged to {was}, and now belongs to {slug} on {}", session.host()));
     }
     if let Some(aside) = &aside {
         session.out.note(aside);
@@ -145,7 +145,7 @@ async fn source(
     if tool.is_none()
         && let Some((other, _)) = HANDLERS.into_iter().find(|(file, _)| !is_theirs(file) && folder.join(file).exists())
     {
-        return Err(Error::refused(format!("`{other}` is there already, and a tool has one handler")).hint("pull into an empty folder"));
+        return Err(Error::refused(format!("`{other}` exists, and a tool has only one handler")).hint("pull into an empty folder"));
     }
     let Some((name, theirs)) = theirs else { return Ok((None, None)) };
     // A file that cannot be read counts as different.

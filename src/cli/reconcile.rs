@@ -44,8 +44,10 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     match all {
         Reconciliation { agrees: true, .. } => Ok(()),
-        Reconciliation { truncated: true, .. } => Err(Error::refused("more differs than one request lists: reconcile a shorter time")),
-        _ => Err(Error::refused("chain and ledger do not agree")),
+        Reconciliation { truncated: true, .. } => {
+            Err(Error::refused("there are more differences than one request lists: reconcile a shorter time"))
+        }
+        _ => Err(Error::refused("chain and ledger differ")),
     }
 }
 

@@ -118,7 +118,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     if session.out.json {
         return session.out.document(&answer);
     }
-    let endpoint = own(answer).ok_or_else(|| Error::refused("the host does not show its whole record"))?;
+    let endpoint = own(answer).ok_or_else(|| Error::refused("the host does not show the complete record"))?;
     let (common, review) = (&endpoint.common, &endpoint.review);
     let mut facts = FactList::default();
     facts.add("slug", &common.slug);

@@ -86,7 +86,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     let values = match (args.env_file, args.name) {
         (Some(file), _) => in_file(&file)?,
         (None, Some(name)) if name.contains('=') => {
-            return Err(Error::usage("a name has no `=`").hint(never_an_argument("--env-file FILE")));
+            return Err(Error::usage("a name must not contain `=`").hint(never_an_argument("--env-file FILE")));
         }
         (None, Some(name)) => {
             // Checked before the prompt, so that no value is typed in vain.
@@ -94,7 +94,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]
         }
-        (None, None) => return Err(Error::usage("name the secret, or --env-file FILE")),
+        (None, None) => return Err(Error::usage("give the name of the secret, or --env-file FILE")),
     };
     let visibility = if args.auth { SecretVisibility::Auth } else { SecretVisibility::Env };
     let mut done = Vec::<Secret>::new();
@@ -118,7 +118,7 @@ fn in_file(file: &Path) -> Result<Vec<(String, HiddenValue)>> {
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
     let values = in_lines(&text, file)?;
     if values.is_empty() {
-        return Err(Error::usage(format!("`{}` names no secret", file.display())));
+        return Err(Error::usage(format!("`{}` contains no secret", file.display())));
     }
     Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
 }

@@ -51,7 +51,7 @@ fn is_for_programs(command: &Command) -> bool {
 /// Converts the error for programs: the message, then clap's further lines.
 fn explain(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return Error::usage("name a command").hint("`--help` tells them");
+        return Error::usage("give a command").hint("`--help` lists them");
     }
     let text = error.render().to_string();
     let (message, more) = text.split_once("\n\n").unwrap_or((&text, ""));

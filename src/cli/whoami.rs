@@ -97,7 +97,7 @@ fn shown(session: &Session) -> Result<Role> {
             Err(error) => lacking = Some(error),
         }
     }
-    Err(lacking.unwrap_or_else(|| Error::credential("nobody is signed in")))
+    Err(lacking.unwrap_or_else(|| Error::credential("not signed in")))
 }
 
 /// Returns the host's data about the owner of this credential. A response proves that the host accepts the credential.

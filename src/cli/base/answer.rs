@@ -55,7 +55,7 @@ impl<T: DeserializeOwned> Answer<T> {
                 let message = format!("the host's answer is not of the form that this version expects: {error}");
                 Error::refused(message).hint("compare its version with `tollhouse --version`")
             }
-            _ => Error::refused("the host answered with something that is no JSON").hint("is this the address of a Tollhouse host?"),
+            _ => Error::refused("the host answered with something other than JSON").hint("is this the address of a Tollhouse host?"),
         })?;
         Ok(Self { headers, body })
     }
@@ -64,7 +64,7 @@ impl<T: DeserializeOwned> Answer<T> {
 /// Returns the error for a redirect. Neither a credential nor a request made with one follows a redirect.
 pub(crate) fn redirected(headers: &HeaderMap) -> Error {
     let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-    Error::refused(format!("the host sends this elsewhere: {to}")).hint("if that is where it is now, name it with --url")
+    Error::refused(format!("the host redirects this request: {to}")).hint("if the host has moved there, give --url")
 }
 
 /// Reads a response of at most `max` bytes.
@@ -105,7 +105,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
     let Some(Value::Object(message)) = message else {
         let exit = if matches!(status.as_u16(), 502..=504) { Exit::Unavailable } else { Exit::Refused };
         let error = Error::new(exit, format!("the host answered {status}, in no form of its own"));
-        return error.hint("is this the address of a Tollhouse host, and what stands before it well?");
+        return error.hint("is this the address of a Tollhouse host, and is its proxy working?");
     };
     let details = ErrorBody::of(&message);
     let mut error = Error::new(exit(status, &details), details.message.as_deref().unwrap_or("the host refused"));
@@ -121,7 +121,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
 /// Replaces hints about the host's API by commands of this program.
 fn in_commands(error: Error) -> Error {
     match error.code() {
-        "unauthorized" => error.hint("tollhouse login, with a credential that the host takes"),
+        "unauthorized" => error.hint("tollhouse login, with a credential that the host accepts"),
         "payout_settings_missing" => {
             Error { message: "it was not said yet where payouts go".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
         }

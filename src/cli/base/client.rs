@@ -115,7 +115,7 @@ impl Client {
     pub(crate) fn ask(&self, method: Method, path: &[&str]) -> PendingRequest<'_> {
         // `.` and `..` would lead to another operation.
         let strange = path.iter().find(|piece| matches!(**piece, "." | ".." | ""));
-        let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is no name")));
+        let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is not a valid name")));
         PendingRequest {
             client: self,
             method,
@@ -143,8 +143,8 @@ impl Client {
         match found {
             Some(_) if self.base.scheme() == "http" && !is_loopback(&self.base) && !self.plain_http => {
                 let error =
-                    Error::credential(format!("{} is plain http: whoever is on the way would read the credential", host_name(&self.base)));
-                Err(error.hint("use its https address, or --allow-plain-http if the way is yours"))
+                    Error::credential(format!("{} is plain http: others on the network could read the credential", host_name(&self.base)));
+                Err(error.hint("use its https address, or --allow-plain-http if the network is trusted"))
             }
             None if !matches!(who, CredentialChoice::Everyone | CredentialChoice::Anyone | CredentialChoice::Payer) => {
                 Err(self.lacks(fitting))
@@ -234,7 +234,7 @@ impl PendingRequest<'_> {
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => _ = self.headers.insert(name, value),
-            Err(_) => self.wrong = Some(Error::usage(format!("what is said for `{name}` has characters that it cannot have"))),
+            Err(_) => self.wrong = Some(Error::usage(format!("the value of `{name}` has invalid characters"))),
         }
         self
     }
@@ -287,7 +287,7 @@ impl PendingRequest<'_> {
             return Err(wrong);
         }
         if let Some((role, credential)) = self.client.credential(self.who)? {
-            let wrong = |_| Error::credential(format!("the {} has characters that no credential has", role.label()));
+            let wrong = |_| Error::credential(format!("the {} has invalid characters", role.label()));
             let mut value = HeaderValue::from_str(credential.expose()).map_err(wrong)?;
             value.set_sensitive(true);
             self.headers.insert(role.header(), value);

@@ -149,7 +149,7 @@ impl CredentialFile {
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = zeroize::Zeroizing::new(private_files::read_private(file)?.unwrap_or_default());
         // The parser's message would repeat lines of the file.
-        toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` does not read: log in anew, or mend it", file.display())))
+        toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` is not valid: repair it, or log in again", file.display())))
     }
 
     pub(crate) fn write(&self, file: &Path) -> Result {

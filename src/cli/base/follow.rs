@@ -132,7 +132,7 @@ impl Following {
             return Ok(response);
         }
         Answer::<Value>::of(response).await?;
-        Err(Error::refused("the host answered with no stream").hint("what stands before it may not let streams through"))
+        Err(Error::refused("the host did not answer with a stream").hint("a proxy in front of it may block streams"))
     }
 
     async fn read<T: DeserializeOwned>(
@@ -143,7 +143,7 @@ impl Following {
         let mut reader = Reader::default();
         loop {
             let Ok(Ok(Some(chunk))) = tokio::time::timeout(SILENCE, response.chunk()).await else { return Ok(ConnectionEnd::Lost) };
-            let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large to be one"))?;
+            let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large"))?;
             self.retry = reader.retry.map_or(self.retry, |millis| Duration::from_millis(millis).min(LAST));
             for event in events {
                 if let Some(ended) = self.event(event, report)? {
@@ -154,7 +154,7 @@ impl Following {
     }
 
     fn event<T: DeserializeOwned>(&mut self, event: Event, report: &mut impl FnMut(T) -> Result<bool>) -> Result<Option<ConnectionEnd>> {
-        let unreadable = |error| Error::refused(format!("the host sent an event that does not read: {error}"));
+        let unreadable = |error| Error::refused(format!("the host sent an invalid event: {error}"));
         match event.name.as_str() {
             "lagged" => {
                 let Lagged { missed } = serde_json::from_str(&event.data).map_err(unreadable)?;

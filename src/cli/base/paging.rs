@@ -171,6 +171,6 @@ pub(crate) fn print<P: Page, const N: usize>(
 /// Prints the cursor of the rest of a list, if there is more, as a remark.
 pub(crate) fn print_cursor(out: Output, next: Option<&str>) {
     if let Some(cursor) = next {
-        out.note(&format!("there is more: --cursor {}", line(cursor)));
+        out.note(&format!("more results: --cursor {}", line(cursor)));
     }
 }

@@ -69,7 +69,7 @@ fn open(path: &Path) -> io::Result<Option<File>> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(error),
     };
-    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is no plain file")) }
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 fn text(file: File, path: &Path) -> Result<String> {

@@ -20,7 +20,7 @@ fn only_people(question: &str, flag: &str) -> Result {
     if is_interactive() {
         return Ok(());
     }
-    let error = Error::usage(format!("{}: there is no terminal to ask at", question.trim_end_matches('?')));
+    let error = Error::usage(format!("{}: there is no terminal for the question", question.trim_end_matches('?')));
     Err(error.hint(format!("answer with {flag}")))
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<HiddenValue> {
     };
     let text = without_line_break(&text);
     if text.is_empty() {
-        return Err(Error::usage(format!("{question}: nothing was said")).hint(format!("on standard input, or {otherwise}")));
+        return Err(Error::usage(format!("{question}: nothing was entered")).hint(format!("use standard input, or {otherwise}")));
     }
     Ok(text.to_owned().into())
 }
@@ -144,9 +144,9 @@ fn read_hidden(question: &str) -> Result<Zeroizing<String>> {
         return Err(Error::interrupted());
     }
     if line.len() >= MAX_TYPED {
-        return Err(Error::usage("a terminal hands on no line as long as that; say it on standard input"));
+        return Err(Error::usage("the line is too long for a terminal; use standard input"));
     }
-    let text = std::str::from_utf8(&line).map_err(|_| Error::usage("what was typed is no text"))?;
+    let text = std::str::from_utf8(&line).map_err(|_| Error::usage("the input is not valid UTF-8"))?;
     Ok(Zeroizing::new(text.to_owned()))
 }
 

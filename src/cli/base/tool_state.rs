@@ -59,7 +59,7 @@ impl Folder {
             return Ok(None);
         }
         let Some(text) = private_files::read(&file)? else { return Ok(None) };
-        let unread = |error| Error::usage(format!("`{}` does not read: {error}", file.display()));
+        let unread = |error| Error::usage(format!("`{}` is not valid: {error}", file.display()));
         Ok(Some(Self { path: folder.to_owned(), state: serde_json::from_str(&text).map_err(unread)? }))
     }
 

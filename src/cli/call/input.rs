@@ -31,7 +31,7 @@ pub(super) fn read(message: &str) -> Result<String> {
     match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
-            Err(Error::usage(format!("{from} is no JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
+            Err(Error::usage(format!("{from} is not JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
         }
     }
 }

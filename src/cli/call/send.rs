@@ -146,7 +146,7 @@ impl Sending<'_> {
             Some(token) if !sent.own => error.more([format!("it can be taken until {}", until(token.until_secs))]),
             Some(_) | None => error,
         };
-        error.hint(format!("ask again with the same payment: tollhouse call --resume {id}"))
+        error.hint(format!("repeat it with the same payment: tollhouse call --resume {id}"))
     }
 }
 

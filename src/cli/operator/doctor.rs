@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, out: Output) -> Result<(), Box<dyn Error>> {
     match args.public {
         Some(url) => {
             let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
-            let base = base.ok_or_else(|| Ended::usage("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
+            let base = base.ok_or_else(|| Ended::usage("give the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
             reported.add(public::examine(&base).await)?;
         }
         None => {

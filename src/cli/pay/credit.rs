@@ -24,7 +24,7 @@ const TIMEOUT_SECS: u64 = 300;
 /// The address belongs to another host, which must not see the credit; the credit is missing; or the host quotes no price.
 pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Timestamp) -> Result<SentPayment> {
     let (Some(slug), true) = (&target.slug, target.own) else {
-        return Err(Error::usage(format!("a credit pays at its own host alone, and {} is none of its endpoints", target.name)));
+        return Err(Error::usage(format!("a credit pays only at its own host, and {} is not an endpoint there", target.name)));
     };
     token(session)?;
     let client = &session.client;

@@ -104,7 +104,7 @@ impl SentPayment {
     ///
     /// The record holds no valid request.
     pub(crate) fn request(&self) -> Result<(Request, Url)> {
-        let wrong = || Error::refused(format!("what was written down of {} is no request", self.payment_id));
+        let wrong = || Error::refused(format!("the record of {} is not a request", self.payment_id));
         let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
         let (url, host) = (Url::parse(&self.url).map_err(|_| wrong())?, Url::parse(&self.host).map_err(|_| wrong())?);
         Ok((Request { method, url, body: self.body.clone(), stream: self.stream }, host))
@@ -172,17 +172,17 @@ impl RecordStore {
     /// The record is missing, unreadable, or being sent by another process.
     pub(crate) fn find(&self, id: &PaymentId) -> Result<LockedRecord> {
         let path = self.file(id);
-        let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
+        let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` is not valid: {error}", path.display()));
         let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(Error::refused(format!("no payment {id} was signed here, or it is too long ago")));
+                return Err(Error::refused(format!("there is no record of payment {id}, or it has expired")));
             }
             Err(error) => return Err(wrong(&error)),
         };
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::refused(format!("another process sends {id}"))),
+            Err(TryLockError::WouldBlock) => return Err(Error::refused(format!("another process is sending {id}"))),
             Err(TryLockError::Error(error)) => return Err(wrong(&error)),
         }
         let mut text = String::new();
@@ -199,7 +199,7 @@ impl RecordStore {
             .next_back()
             .is_some_and(|noted| noted.state == PaymentPhase::Released)
         {
-            return Err(Error::refused(format!("nothing was taken by {id}, and it is not sent again")).hint("make the call anew"));
+            return Err(Error::refused(format!("nothing was charged for {id}, and it is not sent again")).hint("repeat the call"));
         }
         Ok(LockedRecord { file, sent })
     }

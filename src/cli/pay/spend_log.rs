@@ -139,8 +139,8 @@ impl SpendLog {
             return Ok(SpendFile::default());
         }
         serde_json::from_str(&text).map_err(|error| {
-            let error = Error::refused(format!("`{}`, which says what was spent, does not read: {error}", file.display()));
-            error.hint("without it nothing counts as spent: move it away if that is right")
+            let error = Error::refused(format!("`{}`, the record of what was spent, is not valid: {error}", file.display()));
+            error.hint("without it, nothing counts as spent: move it away if that is correct")
         })
     }
 
@@ -213,7 +213,7 @@ impl SpendFile {
 /// Returns the error for a request that another process is paying for with the payment `id`.
 pub(crate) fn open_payments(id: &str) -> Error {
     let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
-    error.hint(format!("once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"))
+    error.hint(format!("to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"))
 }
 
 /// Returns the UTC date of a moment.

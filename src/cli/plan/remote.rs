@@ -45,7 +45,7 @@ impl RemoteEndpoint {
     pub(crate) async fn read(session: &Session, slug: &Slug) -> Result<Option<Self>> {
         match session.client.get(&["ai", "endpoints", slug.as_str()]).send::<EndpointResponse>().await {
             Ok(answer) => own(answer.body).map(|record| Some(Self::of(record))).ok_or_else(|| {
-                Error::refused(format!("{slug} is somebody else's on {}", session.host())).hint("take another slug in tool.json")
+                Error::refused(format!("{slug} belongs to another builder on {}", session.host())).hint("use another slug in tool.json")
             }),
             Err(error) if error.code() == "unknown_endpoint" => Ok(None),
             Err(error) => Err(error),

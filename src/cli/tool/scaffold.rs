@@ -101,7 +101,7 @@ pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
     let files = seed_tools::files(from);
     if files.is_empty() {
         let known: Vec<_> = seed_tools::names().collect();
-        return Err(Error::usage(format!("there is no tool `{from}` to begin from")).hint(format!("there are: {}", known.join(", "))));
+        return Err(Error::usage(format!("there is no example tool `{from}`")).hint(format!("available: {}", known.join(", "))));
     }
     let language = if files.iter().any(|(name, _)| *name == "handler.js") { "js" } else { "ts" };
     let own = |name: &str, text: &str| match name {

@@ -139,7 +139,7 @@ pub(crate) fn here() -> Result<PathBuf> {
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
     found
         .map(Path::to_owned)
-        .ok_or_else(|| Error::usage("this is no folder of a tool: there is no tool.json").hint("tollhouse init NAME makes one"))
+        .ok_or_else(|| Error::usage("this is not the folder of a tool: it has no tool.json").hint("create one: tollhouse init NAME"))
 }
 
 #[cfg(test)]

@@ -352,5 +352,5 @@ async fn answer_without_end_is_not_read_forever() {
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))
     });
     let shell = Shell::at(&serving(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
-    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large to be one");
+    shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large");
 }
