@@ -179,7 +179,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     log_to_stderr(&settings.log, settings.telemetry.log_format)
         .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
     for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
-        tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
+        tracing::warn!("`{name}` is in the environment, but is not a setting: see `tollhouse serve --help`");
     }
     // Handle signals from here on: a host that is stopped while it starts must complete its current step.
     let mut signals = Signals::new()?;
@@ -194,7 +194,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         app = &mut starting => (app?, false),
         () = signals.end() => {
             // The start may wait forever, for another host or a database.
-            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was stopped while it started")?;
             (app?, true)
         }
     };

@@ -76,10 +76,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         KeyAction::Fund { amount } => {
             let token = limits.token()?;
             if !token.network.is_test {
-                return Err(Error::refused(format!(
-                    "{} is no network of play money: send {} to {address}",
-                    token.network.caip2, token.symbol
-                )));
+                return Err(Error::refused(format!("{} has no play money: send {} to {address}", token.network.caip2, token.symbol)));
             }
             let request = FaucetRequest {
                 address: address.clone(),

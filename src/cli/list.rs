@@ -64,9 +64,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let client = &session.client;
     let managed = args.all || args.owner.is_some() || args.state.is_some();
     if managed && args.searches_catalog() {
-        return Err(Error::usage(
-            "`--all`, `--owner` and `--state` are of endpoints that somebody manages, and the rest of what is offered",
-        ));
+        return Err(Error::usage("`--all`, `--owner` and `--state` are for managed endpoints, and the other filters for public ones"));
     }
     if args.all || args.owner.is_some() {
         let ask = || {

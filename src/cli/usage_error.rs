@@ -21,7 +21,7 @@ pub(crate) fn usage_error(command: &Command, mut error: clap::Error) -> Error {
 
 /// Returns the message for a secret given as an argument.
 pub(super) fn never_an_argument(flag: &str) -> String {
-    format!("a value is never an argument: it is said on standard input, or by {flag}")
+    format!("a value is never an argument: give it on standard input, or with {flag}")
 }
 
 /// Removes an unexpected argument from the error unless it is a flag.

@@ -282,7 +282,7 @@ impl SettingsFile {
 
     fn unknown(&self) -> impl Iterator<Item = InvalidSetting> {
         let unknown = self.values.iter().filter(|(key, _)| !Flags::has(key));
-        unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is no setting") })
+        unknown.map(|(key, value)| InvalidSetting { at: vec![self.at(value.span())], reason: format!("`{key}` is not a setting") })
     }
 }
 

@@ -38,7 +38,7 @@ pub fn secret_on_command_line(command: &Command, given: &ArgMatches) -> Option<S
     if let Some(argument) = command.get_arguments().find(is_argument) {
         let variable = argument.get_env().map(|name| format!(": say it in {}", name.display())).unwrap_or_default();
         let name = argument.get_long().unwrap_or_default();
-        return Some(format!("`--{name}` in an argument is read by whoever is on this machine{variable}, or in a file"));
+        return Some(format!("`--{name}` in an argument can be read by every user of this machine{variable}, or in a file"));
     }
     let (name, below) = given.subcommand()?;
     secret_on_command_line(command.find_subcommand(name)?, below)

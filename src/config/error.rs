@@ -17,7 +17,7 @@ pub enum SettingsError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{path}` is not a settings file")]
     Parse { path: PathBuf, source: ParseError },
-    #[error("`{path}` has a key that is no setting: `{key}`")]
+    #[error("`{path}` has an unknown key: `{key}`")]
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]
     NoFacilitatorUrl(FacilitatorKind),
@@ -47,7 +47,9 @@ pub enum SettingsError {
         "the simulated facilitator accepts play money, so it listens on loopback only; `{0}` is not. Set `TOLLHOUSE_FACILITATOR=http`, or `--allow-simulated-public` if you mean it"
     )]
     SimulatedInPublic(SocketAddr),
-    #[error("`{0}` is no base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one")]
+    #[error(
+        "`{0}` is not a base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one"
+    )]
     BaseUrl(String),
     #[error("`TOLLHOUSE_TRUSTED_PROXIES` names `{0}`, which is not an IP address or a network such as `10.0.0.0/8`")]
     TrustedProxy(String),
@@ -67,9 +69,9 @@ pub enum SettingsError {
     Range { flag: &'static str, given: u64, least: u64, max: u64 },
     #[error("the content safety lists do not read: {0}")]
     SafetyLists(#[from] ListError),
-    #[error("`{name}` is no layer of the jail; `--sandbox-strict` takes some of {known}")]
+    #[error("`{name}` is not a layer of the jail; `--sandbox-strict` takes some of {known}")]
     Layer { name: String, known: String },
-    #[error("`{0}` is no tier; `--sandbox-tier` is `jit` or `jitless`")]
+    #[error("`{0}` is not a tier; `--sandbox-tier` is `jit` or `jitless`")]
     Tier(String),
     #[error("`--sandbox-users` cannot be used")]
     Users(#[from] InvalidUserRange),

@@ -102,8 +102,7 @@ fn version() -> Result<String, Failure> {
 }
 
 fn arch() -> Result<String, Failure> {
-    let message =
-        shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package is made on Debian: there is no dpkg")?;
+    let message = shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package requires dpkg")?;
     Ok(message.trim().to_owned())
 }
 
@@ -111,7 +110,7 @@ fn epoch() -> Result<u64, Failure> {
     let given = from_env("SOURCE_DATE_EPOCH");
     let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(paths::root()));
     let text = given.or_else(of_commit).ok_or("name the time of the release in SOURCE_DATE_EPOCH")?;
-    text.trim().parse().map_err(|_| format!("`{}` is no number of seconds", text.trim()))
+    text.trim().parse().map_err(|_| format!("`{}` is not a number of seconds", text.trim()))
 }
 
 /// Packs the tree as a tarball, in a folder with the name of the release. The bytes are the same

@@ -30,7 +30,7 @@ impl TypedValueParser for Address {
     type Value = Url;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, clap::Error> {
-        let read = value.to_str().ok_or_else(|| "it is no text".to_owned()).and_then(parse);
+        let read = value.to_str().ok_or_else(|| "it is not UTF-8".to_owned()).and_then(parse);
         read.map_err(|reason| {
             let of = arg.map_or_else(|| "the address".to_owned(), |arg| format!("'{arg}'"));
             command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {reason}"))

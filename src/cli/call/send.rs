@@ -56,7 +56,7 @@ impl Sending<'_> {
         let Err(unnoted) = noted else { return answer };
         let id = &self.record.sent.payment_id;
         match answer {
-            Ok(()) => Err(unnoted.more([format!("the answer was told; what was paid for it, by {id}, counts as open")])),
+            Ok(()) => Err(unnoted.more([format!("the answer was printed; its payment, {id}, counts as open")])),
             Err(error) => Err(error.more([format!("what became of {id} could not be noted: {}", unnoted.message)])),
         }
     }

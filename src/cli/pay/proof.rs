@@ -119,7 +119,7 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
     if reply.status != 200 {
         return Err(format!("/{position} did not come: the answer was {}", reply.status));
     }
-    serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is no JSON: {error}"))
+    serde_json::from_slice(&reply.body).map_err(|error| format!("/{position} is not JSON: {error}"))
 }
 
 impl ReceiptProof {

@@ -74,7 +74,7 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
         wrong(FilePosition::at(FILE, line, column), error.to_string())
     })?;
     let cases: Vec<&RawValue> =
-        serde_json::from_str(cases.get()).map_err(|_| wrong(FilePosition::at(FILE, 1, 1), "it is no list of cases".to_owned()))?;
+        serde_json::from_str(cases.get()).map_err(|_| wrong(FilePosition::at(FILE, 1, 1), "it is not a list of cases".to_owned()))?;
     let mut known: Vec<Case> = vec![];
     for (index, case) in cases.into_iter().enumerate() {
         let at = || FilePosition::of_byte(FILE, &plain, super::position::find(&plain, &format!("/{index}")).0);
@@ -187,7 +187,7 @@ fn one_of(requested: &Value, found: &Value) -> bool {
 fn misfit(schema: &Value, value: &Value) -> Option<String> {
     let validator = match jsonschema::validator_for(schema) {
         Ok(validator) => validator,
-        Err(error) => return Some(format!("`outputMatches` is no schema: {error}")),
+        Err(error) => return Some(format!("`outputMatches` is not a schema: {error}")),
     };
     let error = validator.iter_errors(value).next()?;
     let at = error.instance_path().to_string();

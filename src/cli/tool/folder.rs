@@ -68,7 +68,7 @@ impl Tool {
             _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
         };
         let (body, fixed) = seed_tools::body(&given).map_err(|reason| wrong(unread(&text, response.as_deref()), reason))?;
-        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is no object".to_owned())) };
+        let Value::Object(mut body) = body else { return Err(wrong(FilePosition::file("tool.json"), "it is not an object".to_owned())) };
         let answers = body.shift_remove("handler");
         body.shift_remove("safetyAttestation");
         let at = |pointer: &str| FilePosition::of_byte("tool.json", &text, find(&text, pointer).0);
@@ -131,7 +131,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
     if !about.is_file() {
-        return Err("is no plain file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     if about.len() > MAX_BYTES {
         return Err(format!("has {} bytes, and {MAX_BYTES} are more than any host takes", about.len()));
@@ -139,7 +139,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     match fs::read(path) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(without_mark(text))),
-            Err(_) => Err("is no text in UTF-8".to_owned()),
+            Err(_) => Err("is not UTF-8".to_owned()),
         },
         // Editors replace a file by a new one, so it may be gone for a moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

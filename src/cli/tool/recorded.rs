@@ -45,7 +45,7 @@ fn answer(message: &Value) -> Result<RecordedAnswer, String> {
 fn headers_of(message: &Value) -> Result<HeaderMap, String> {
     let Value::Object(message) = message else { return Err("`headers` in `http` are an object".to_owned()) };
     let header = |(name, value): (&String, &Value)| {
-        let wrong = || format!("`{name}` in `http` is no header with a text");
+        let wrong = || format!("`{name}` in `http` is not a header with a text");
         let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok()).ok_or_else(wrong)?;
         Ok((parsed, value))

@@ -41,7 +41,7 @@ impl FileOutcome {
             Self::New => "made",
             Self::Same => "unchanged",
             Self::Untouched => "kept: it was there",
-            Self::Replaced => "written anew: it said something else",
+            Self::Replaced => "rewritten: its content differed",
         }
     }
 }

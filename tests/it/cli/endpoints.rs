@@ -134,7 +134,7 @@ async fn secrets_come_from_standard_input_or_a_file_and_are_reported_by_name() {
     listed.stderr_text("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).stderr_text("KEY of keeper is removed; workers that had it end");
     shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
-    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets sealed anew under key …; retired keys: …");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).stderr_text("2 secrets resealed with key …; retired keys: …");
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
         .stderr_text("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
     assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
     shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` exists, and a tool has only one handler");
-    let expected = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
+    let expected = "tool.d.ts     rewritten: its content differed\nglobals.d.ts  unchanged";
     shell.run_in(&folder, &["types"]).await.is(0).stderr_text(expected);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));

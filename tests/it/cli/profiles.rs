@@ -185,7 +185,7 @@ async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
     let host =
         Host::builder().env("TOLLHOUSE_CREDIT", "dc_1").env("TOLLHOUSE_BUILDER_KEY", "bk_1").env("TOLLHOUSE_CREDITS", "x").start().await;
     let log = host.log();
-    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, and is no setting"), "{log}");
+    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, but is not a setting"), "{log}");
     assert!(!log.contains("`TOLLHOUSE_CREDIT` is") && !log.contains("TOLLHOUSE_BUILDER_KEY"), "{log}");
 }
 

@@ -27,7 +27,7 @@ impl Root {
         if shell::find("mmdebstrap").is_none() {
             packages::install(&["mmdebstrap"])?;
         }
-        let suite = suite().ok_or("this is no Debian: a package of it cannot be tried here")?;
+        let suite = suite().ok_or("this is not Debian: packages cannot be tested here")?;
         let archive = kept_in.join(format!("root-{suite}.tar"));
         if !archive.is_file() {
             let fresh = archive.with_extension("new.tar");

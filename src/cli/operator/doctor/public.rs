@@ -39,7 +39,7 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
     let remedy = "name a URL that begins with `https://` and a host";
     let url = match Url::parse(base) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
-        Ok(_) | Err(_) => return vec![Finding::fail("public", format!("`{base}` is no URL of a host"), remedy)],
+        Ok(_) | Err(_) => return vec![Finding::fail("public", format!("`{base}` is not the URL of a host"), remedy)],
     };
     let asker = match Asker::new(&url) {
         Ok(asker) => asker,
@@ -82,9 +82,11 @@ impl Asker {
         };
         match self.get("/health/live").await {
             Ok(answer) if answer.status.is_success() => Finding::ok("public", format!("{} answers", self.base)),
-            Ok(answer) => {
-                Finding::fail("public", format!("{} answers {}, and is no Tollhouse", self.at("/health/live"), answer.status), remedy)
-            }
+            Ok(answer) => Finding::fail(
+                "public",
+                format!("{} answers {}, and is not a Tollhouse host", self.at("/health/live"), answer.status),
+                remedy,
+            ),
             Err(error) => Finding::error("public", &error, remedy),
         }
     }
@@ -106,7 +108,7 @@ impl Asker {
         const NONE: &str = "publish a tool with a price, and approve it: indexers list what is paid for";
         let catalog = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Catalog>(&answer.body)) {
             Ok(Ok(catalog)) => catalog,
-            Ok(Err(_)) => return vec![Finding::fail("public", "/ai/endpoints is no list", "let the proxy before the host pass it on")],
+            Ok(Err(_)) => return vec![Finding::fail("public", "/ai/endpoints is not a list", "let the proxy before the host pass it on")],
             Err(error) => return vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints on")],
         };
         let Some(tool) = catalog.endpoints.into_iter().map(|tool| tool.common).find(|tool| !tool.price_usd.is_zero()) else {
