@@ -154,6 +154,36 @@ pub enum EndpointView {
     Public(Box<Endpoint>),
 }
 
+impl EndpointView {
+    /// Returns the fields that everyone can read.
+    #[must_use]
+    pub fn common(&self) -> &EndpointCommon {
+        match self {
+            Self::Own(own) => &own.common,
+            Self::Public(public) => &public.common,
+        }
+    }
+
+    /// Returns the maximum price of a call, if the handler sets the charge.
+    #[must_use]
+    pub fn max_price_usd(&self) -> Option<MicroUsd> {
+        match self {
+            Self::Own(own) => own.max_price_usd,
+            Self::Public(public) => public.max_price_usd,
+        }
+    }
+
+    /// Returns the outcome of the content scan.
+    #[must_use]
+    pub fn content_safety(&self) -> Option<&ContentSafety> {
+        match self {
+            Self::Own(own) => own.content_safety.as_ref(),
+            Self::Public(public) => public.content_safety.as_ref(),
+        }?
+        .as_ref()
+    }
+}
+
 /// The main fields of a tool, for lists of owners and admins.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

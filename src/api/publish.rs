@@ -150,6 +150,14 @@ pub struct SafetyAttestation {
     pub more: Map<String, Value>,
 }
 
+impl SafetyAttestation {
+    /// Returns an attestation without further fields.
+    #[must_use]
+    pub fn accepted() -> Self {
+        Self { accepted: true, more: Map::new() }
+    }
+}
+
 /// A changed tool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EndpointChangeResponse {

@@ -1,4 +1,4 @@
-//! Metrics that are counted where events happen, with atomics, so that nobody waits for them. Gauges are read on
+//! Metrics that are counted where events happen, with atomics, so that no thread waits for them. Gauges are read on
 //! request and are not kept here.
 
 use std::{
@@ -231,7 +231,7 @@ pub static MCP_REQUESTS: LabeledCounts<1, 9> = LabeledCounts::new(
 /// Payments that reached a state.
 pub static PAYMENTS: LabeledCounts<1, 6> =
     LabeledCounts::new(&metric_table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"], ["unresolved"]]);
-/// Runs that nobody paid for.
+/// Unpaid runs.
 pub static UNPAID_RUNS: LabeledCounts<1, 3> = LabeledCounts::new(&metric_table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
 /// Runs refused because of a limit on unpaid runs.
 pub static SLOWED_RUNS: LabeledCounts<1, 6> =
