@@ -79,7 +79,7 @@ impl EventLog {
 
     /// Returns whether it is a transfer of `value` from `from` to `to`.
     pub(crate) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
-        self.moved_to(to, asset) == Some((from, value))
+        self.topics.get(1) == Some(&from.into_word()) && self.moved_to(to, asset) == Some((from, value))
     }
 }
 
