@@ -185,9 +185,8 @@ fn cut_off(error: BackupError) -> BackupError {
 }
 
 fn named(written: &WrittenRow) -> Option<NamedObject> {
-    let file = capability::object_of(written).map(|(name, sha256)| NamedObject { name, sha256 });
-    let hashed = || money::object_of(written).or_else(|| catalog::object_of(written));
-    file.or_else(|| hashed().map(|(name, sha256)| NamedObject { name, sha256: Some(sha256) }))
+    let object = capability::object_of(written).or_else(|| money::object_of(written)).or_else(|| catalog::object_of(written));
+    object.map(|(name, sha256)| NamedObject { name, sha256: Some(sha256) })
 }
 
 /// Opens the store of a host that does not run, or a shared store.

@@ -1,13 +1,13 @@
 //! Removes data of deleted tools that have no deletion mark.
 //!
 //! Older versions deleted the record of a tool first, and its data afterwards. An interruption left keys, files,
-//! secrets and log lines that nothing marks for removal. A [round](Kept) visits all tools with data, part by part, and
+//! secrets and log lines that nothing marks for removal. A [round](DataKind) visits all tools with data, part by part, and
 //! [marks](super::deletion) those without a record. The deletion job does the rest.
 
 use std::{collections::HashSet, time::Duration};
 
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
-use tollhouse_capability::Kept;
+use tollhouse_capability::DataKind;
 use tollhouse_store::{Batch, Durability, StoreError, sweep_cursor};
 
 use super::{
@@ -36,7 +36,7 @@ impl Catalog {
     pub async fn mark_orphans(&self) -> Result<(), StoreError> {
         let now = self.strict_now().await?;
         let mut ended = Ok(());
-        for stored in Kept::ALL {
+        for stored in DataKind::ALL {
             // An unreadable row of one kind does not hold up the others.
             if let Err(error) = self.mark_orphans_of(&stored, now).await {
                 tracing::warn!(round = stored.round(), %error, "data of deleted tools could not be looked for");
@@ -47,7 +47,7 @@ impl Catalog {
     }
 
     /// Marks the tools that have data of one kind but no record, if its turn is due.
-    async fn mark_orphans_of(&self, stored: &Kept, now: Timestamp) -> Result<(), StoreError> {
+    async fn mark_orphans_of(&self, stored: &DataKind, now: Timestamp) -> Result<(), StoreError> {
         if !sweep_cursor::is_due(&*self.store, stored.round(), EVERY, now).await? {
             return Ok(());
         }

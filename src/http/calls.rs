@@ -124,7 +124,7 @@ impl MetricsQuery {
         let now = watching.clock.now();
         let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
         let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-        step.and_then(|step| watching.metrics.asked(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
+        step.and_then(|step| watching.metrics.query(back, until, step)).map_err(|error| ApiError::bad_request(error.to_string()))
     }
 }
 

@@ -23,7 +23,7 @@ async fn two_at_once(fixture: &Fixture, live: &Arc<LiveEndpoint>, settles: Settl
 }
 
 #[tokio::test]
-async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call() {
+async fn a_request_with_the_payment_of_a_running_call_joins_it() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (first, second) = two_at_once(&fixture, &live, Settles::Well).await;
@@ -36,7 +36,7 @@ async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call
 }
 
 #[tokio::test]
-async fn anyone_who_joined_a_call_learns_why_it_came_to_nothing() {
+async fn joined_requests_get_the_error_of_the_call() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (first, second) = two_at_once(&fixture, &live, Settles::Refused("insufficient_funds")).await;
@@ -231,7 +231,7 @@ async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_takes_back_continues_for_who_joined_it() {
+async fn a_canceled_call_continues_for_those_who_joined_it() {
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);

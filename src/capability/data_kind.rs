@@ -8,30 +8,24 @@ use super::{files::FILES, kv::KV, log::position::LOGS, secret::SECRETS};
 
 /// A kind of data that tools store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// Keys and values.
+pub enum DataKind {
     Keys,
-    /// Files.
     Files,
-    /// Secrets.
     Secrets,
-    /// Log lines.
     Logs,
 }
 
 /// A turn of a [round](tollhouse_store::sweep_cursor) over the tools with one kind of data.
-pub struct Keepers<'a> {
+pub struct KindTurn<'a> {
     /// The tools found. There are at most as many as a turn reads rows.
     pub found: Vec<EndpointId>,
     end: BoxFuture<'a, Result<(), StoreError>>,
 }
 
-impl Kept {
-    /// Every kind.
+impl DataKind {
     pub const ALL: [Self; 4] = [Self::Keys, Self::Files, Self::Secrets, Self::Logs];
 
     /// Returns the name of its round in the store.
-    #[must_use]
     pub fn round(self) -> &'static str {
         match self {
             Self::Keys => "keepers-of-keys",
@@ -41,12 +35,7 @@ impl Kept {
         }
     }
 
-    /// Runs the next turn.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
-    pub async fn turn(self, store: &dyn Store, now: Timestamp) -> Result<Keepers<'_>, StoreError> {
+    pub async fn turn(self, store: &dyn Store, now: Timestamp) -> Result<KindTurn<'_>, StoreError> {
         macro_rules! turn {
             ($table:ident) => {{
                 let mut round = $table.round(store, self.round(), Direction::Forward, now).await?;
@@ -55,7 +44,7 @@ impl Kept {
                     round.past(&key.0);
                     found.push(key.0.0);
                 }
-                Ok(Keepers { found, end: Box::pin(round.end()) })
+                Ok(KindTurn { found, end: Box::pin(round.end()) })
             }};
         }
         match self {
@@ -67,12 +56,8 @@ impl Kept {
     }
 }
 
-impl Keepers<'_> {
+impl KindTurn<'_> {
     /// Ends the turn, so that the next one continues from here. Without it, the next turn finds the same tools.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(self) -> Result<(), StoreError> {
         self.end.await
     }
