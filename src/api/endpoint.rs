@@ -179,8 +179,7 @@ impl EndpointView {
         match self {
             Self::Own(own) => own.content_safety.as_ref(),
             Self::Public(public) => public.content_safety.as_ref(),
-        }?
-        .as_ref()
+        }
     }
 }
 

@@ -206,7 +206,7 @@ impl Node {
     /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
-        let chain: U256 = self.send("eth_chainId", json!([])).await?;
+        let chain: U256 = self.request("eth_chainId", json!([])).await?;
         if self.network.chain_id().map(U256::from) != Some(chain) {
             return Err(RpcError::WrongChain(chain, self.network.caip2));
         }
@@ -217,7 +217,7 @@ impl Node {
     /// Calls a method after the chain id is confirmed.
     pub(crate) async fn rpc<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
-        self.send(method, params).await
+        self.request(method, params).await
     }
 
     /// Checks its chain id unless it is already confirmed.
@@ -256,7 +256,7 @@ impl Node {
         self.rpc("eth_call", json!([call, at.parameter()])).await
     }
 
-    async fn send<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+    async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let (status, mut body) = match self.client.post(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT).await {
             HttpAnswer::Json(status, body) => (status, body),
