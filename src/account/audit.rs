@@ -54,16 +54,11 @@ impl fmt::Debug for Audit {
 
 impl Audit {
     /// Creates a trail with these retention settings.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: AuditSettings) -> Self {
         Self { store, clock, settings }
     }
 
     /// Records an action that is about to begin. It must not begin unless this succeeds.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
         let at = self.clock.now();
         let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
@@ -72,10 +67,6 @@ impl Audit {
     }
 
     /// Records how an action ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
@@ -190,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_entries_that_are_too_many_the_newest_stay() {
+    async fn newest_entries_stay_when_there_are_too_many() {
         let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
         let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), FEW);
         for n in 0..3_000 {
@@ -206,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_hosts_that_remove_entries_at_once_remove_as_many_as_one() {
+    async fn concurrent_sweeps_remove_as_many_as_one() {
         let (inner, clock) = (Arc::new(MemoryStore::shared(Clock::default())), Clock::fixed(Timestamp(1_000 * DAY)));
         let one = Audit::new(Arc::clone(&inner) as _, clock.clone(), FEW);
         for n in 0..10 {
@@ -221,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_does_much_pushes_out_no_entry_of_another() {
+    async fn busy_actor_does_not_evict_entries_of_others() {
         let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * DAY)));
         let audit = Audit::new(Arc::clone(&store) as _, clock.clone(), AuditSettings { count: 1_000, ..FEW });
         let busy = Actor::Builder { builder_id: BuilderId::generate() };
@@ -237,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_store_does_not_take_is_not_begun() {
+    async fn action_does_not_begin_if_its_entry_is_not_stored() {
         let store = Arc::new(FaultyStore::new(MemoryStore::new()));
         let audit = Audit::new(Arc::clone(&store) as _, Clock::fixed(Timestamp(DAY)), AuditSettings::default());
         store.fail_nth(1, Fault::Before);

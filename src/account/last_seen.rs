@@ -48,7 +48,7 @@ impl LastSeenTimes {
             written.insert(id.clone(), at);
         }
         if let Err(error) = BUILDER_SEEN.put(id, &LastSeen { at }).commit(&*self.store, Durability::Buffered).await {
-            tracing::debug!(%error, "when a builder was seen was not noted");
+            tracing::debug!(%error, "the last use of a builder's key could not be recorded");
             self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         }
     }
@@ -64,7 +64,7 @@ mod tests {
     use tollhouse_store::memory::MemoryStore;
 
     #[tokio::test]
-    async fn a_builder_is_seen_to_about_an_hour() {
+    async fn last_use_is_recorded_hourly() {
         let (store, clock) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_000)));
         let seen = LastSeenTimes::new(Arc::clone(&store) as _, clock.clone());
         let id = BuilderId::generate();

@@ -36,9 +36,7 @@ const MAX_BROWSER: usize = 120;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionKind {
-    /// The admin token.
     Admin,
-    /// A builder's key.
     Builder,
     /// The token of a developer credit.
     Holder,
@@ -65,9 +63,7 @@ impl Default for SessionSettings {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// The kind of credential.
     pub kind: SessionKind,
-    /// When they signed in.
     pub created_at: Timestamp,
     /// When it was last used, to about a minute.
     pub seen_at: Timestamp,
@@ -83,9 +79,7 @@ pub struct OpenSession {
     pub owner: String,
     /// The name of the session among those of the account.
     pub name: SessionName,
-    /// The kind of credential.
     pub kind: SessionKind,
-    /// The credential itself.
     pub credential: Zeroizing<String>,
     /// The token that forms with side effects must contain, in hex (CSRF protection).
     pub form_token: String,
@@ -93,7 +87,6 @@ pub struct OpenSession {
 
 /// Why signing in failed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SessionError {
     #[error("the system gave no randomness: {0}")]
     Random(String),
@@ -107,7 +100,6 @@ impl fmt::Debug for OpenSession {
     }
 }
 
-/// All sessions of a host.
 pub struct Sessions {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -124,18 +116,12 @@ impl Sessions {
     /// Name of the round of [`Sessions::sweep`] in the store.
     pub const ROUND: &str = "sessions";
 
-    /// Creates the sessions of this store.
-    #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
         Self { store, clock, settings }
     }
 
     /// Begins a session of `owner`, who has just presented `credential`. If the account then has too many, those unused
     /// longest end.
-    ///
-    /// # Errors
-    ///
-    /// No randomness, or an error of the store.
     pub async fn begin(&self, owner: &str, kind: SessionKind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
         self.add(Token::of(owner), kind, credential, browser).await
@@ -143,10 +129,6 @@ impl Sessions {
 
     /// Creates a link that signs in as `owner` once, within a minute, without the credential. Returns its token and
     /// expiry.
-    ///
-    /// # Errors
-    ///
-    /// The same as for [`Sessions::begin`].
     pub async fn link(&self, owner: &str, kind: SessionKind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
         let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
@@ -180,10 +162,6 @@ impl Sessions {
     }
 
     /// Opens the session of a token and records the use. Returns `None` if there is none or it has ended.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         if token.is_link() {
             return Ok(None);
@@ -197,10 +175,6 @@ impl Sessions {
     }
 
     /// Returns the account that a link would sign in, without using the link.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         Ok(self.opened(token, &row).filter(|_| token.is_link()).map(|opened| opened.owner))
@@ -208,10 +182,6 @@ impl Sessions {
 
     /// Opens the first valid session among `tokens`. There can be several because a page on another port can set
     /// cookies of the same name before the right one. If there are many, only the first and the last few are tried.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<OpenSession>, StoreError> {
         let last = tokens.len().saturating_sub(MAX_TRIED).max(MAX_TRIED.min(tokens.len()));
         for token in tokens.iter().take(MAX_TRIED).chain(&tokens[last..]) {
@@ -223,10 +193,6 @@ impl Sessions {
     }
 
     /// Uses a link to sign in. It works only once, for whoever is first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn redeem(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
@@ -254,15 +220,11 @@ impl Sessions {
         let mut batch = Batch::new();
         batch.replace(&SESSIONS, row, &Session { seen_at: now, ..row.value.clone() });
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
-            tracing::debug!(%error, "the use of a session was not noted");
+            tracing::debug!(%error, "the last use of a session could not be recorded");
         }
     }
 
     /// Lists the current sessions of an account, the most recently used first.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
         let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), PAGE, Direction::Forward).await?;
         let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
@@ -271,10 +233,6 @@ impl Sessions {
     }
 
     /// Ends a session of an account. Does nothing if there is none with this name.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
         if name.len() != cookie_token::NAME_DIGITS {
             return Ok(());
@@ -285,10 +243,6 @@ impl Sessions {
     }
 
     /// Ends all sessions of an account.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&TerminatedText(owner.to_owned())), u64::MAX).await.map(|_| ())
     }

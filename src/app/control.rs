@@ -33,7 +33,7 @@ const SENT: usize = 256 * 1024;
 pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data: &Path) {
     let listener = match control::listen(data) {
         Ok(listener) => listener,
-        Err(error) => return tracing::warn!(%error, "there is no control socket: backups of this host are made once it is stopped"),
+        Err(error) => return tracing::warn!(%error, "the control socket cannot be opened: stop this host to back it up"),
     };
     let services = Arc::downgrade(services);
     tokio::spawn(async move {
@@ -41,7 +41,7 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket could not be answered");
+                    tracing::warn!(%error, "a connection to the control socket failed");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                     continue;
                 }
@@ -50,7 +50,7 @@ pub(super) fn start(services: &Arc<Services>, store: Arc<MigratableStore>, data:
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 if let Err(error) = answer(&services, store, stream).await {
-                    tracing::warn!(error = ?error, "what was asked through the control socket was not done to its end");
+                    tracing::warn!(error = ?error, "a request through the control socket failed");
                 }
             });
         }
@@ -69,7 +69,7 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixSt
             Ok(())
         }
         ControlRequest::Copy => {
-            tracing::info!("a copy of the store is handed out");
+            tracing::info!("sending a copy of the store");
             let to = blocking(stream).map_err(removed)?;
             let keys = Ids { receipt: Some(services.signer.kid().to_owned()), master: Some(services.secrets.key_id()) };
             write_dump(&*services.store, &Header::of(&*services.store, services.clock.now(), keys), BufWriter::with_capacity(SENT, to))
@@ -100,7 +100,7 @@ async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: Str
         }
         Err(error) => {
             let message = full_message(&error);
-            tracing::error!(error = message, "the store did not move, and is where it was");
+            tracing::error!(error = message, "the migration failed; the store stays where it was");
             ControlEvent::Failed(message)
         }
     };

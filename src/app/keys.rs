@@ -16,7 +16,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why a host's keys are unusable. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeysError {
     #[error("the receipt key does not read")]
     Receipt(#[source] receipt::KeyError),

@@ -45,10 +45,6 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// Moves the rows of the host with its data in `home`, which may run, to the database at `to`.
 /// Calls `tell` with progress. Returns a summary.
-///
-/// # Errors
-///
-/// The reason that prevents it. The rows are where they were.
 pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: impl FnMut(&str)) -> Result<String, StartError> {
     let request = ControlRequest::Migrate { to: to.to_owned(), password: password.map(str::to_owned) };
     let io = |source| BackupError::Io { path: home.data.join("control"), source };
@@ -76,10 +72,6 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut report: 
 
 /// Makes a folder's store usable again after its rows have moved, with the rows as of then. Returns
 /// where they went.
-///
-/// # Errors
-///
-/// The store does not open, for example because a host that runs has it.
 pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;
     let store = open_movable(&home.data, &home.store)?;
@@ -199,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_password_is_shown() {
+    fn password_is_not_shown() {
         assert_eq!(shown("postgres://me:secret@db:1/tolls?password=other&sslmode=require"), "postgres://me@db:1/tolls");
         assert_eq!(shown("no address"), "the database");
     }

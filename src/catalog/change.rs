@@ -78,7 +78,7 @@ impl Catalog {
         if let Some(prepared) = prepared {
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
-            endpoint.run_version(Version { by: Some(by.into()), via: patch.via, ..Version::new(prepared.version, now) });
+            endpoint.run_version(Version { via: patch.via, ..Version::new(prepared.version, now, by.into()) });
         }
         if let Some(note) = &patch.note {
             endpoint.note(note);
@@ -173,7 +173,7 @@ impl Catalog {
             if let Some(hosts) = &patch.allowed_hosts {
                 wish.hosts = draft::hosts(hosts)?;
             }
-            self.apply_standing(&mut endpoint, if by == ChangedBy::Builder { had.asked(&wish, &policy.policy) } else { had.set(&wish) });
+            self.apply_standing(&mut endpoint, had.changed(&wish, &policy.policy, by));
             endpoint.decided_on = None;
         }
         Ok(endpoint)

@@ -71,7 +71,7 @@ impl Catalog {
         if let Some(live) = self.ready.get(stored.slug.as_str()) {
             return Ok(live);
         }
-        let made = self.make_without_source(stored.clone())?;
+        let made = Arc::new(self.make_live(stored.clone(), None, Arc::default())?);
         made.grant.set(granted(&made.endpoint)?);
         // A call that arrives meanwhile already has its grant.
         let (live, removed) = self.ready.keep(&stored.slug, Arc::clone(&made), || true).unwrap_or_else(|| (made, Vec::new()));
@@ -127,7 +127,7 @@ impl Catalog {
         let before = self.all().get(slug).map(|entry| entry.revision);
         let Err(error) = self.commit_rows(rows, staged).await else { return Ok(()) };
         if let Err(error) = self.follow_endpoint(slug).await {
-            tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
+            tracing::warn!(endpoint.slug = slug, %error, "the result of a change could not be read; the next change reads it again");
         }
         // Another host was faster.
         Err(match (error, self.all().get(slug)) {

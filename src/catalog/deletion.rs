@@ -51,13 +51,6 @@ pub(super) struct Deletion {
     cleared: bool,
 }
 
-impl Deletion {
-    /// Returns the mark of a deleted tool whose slug is no longer known.
-    pub(super) fn of_nobody() -> Self {
-        Self { slug: String::new(), cleared: false }
-    }
-}
-
 /// A stored mark.
 type DeletionRow = Row<(Timestamp, EndpointId), Deletion>;
 
@@ -67,10 +60,6 @@ impl Catalog {
     /// stays reserved for its owner. If content was held back, or anything was revoked or capped,
     /// it stays with the admin, because deleting must not undo a decision. In that case its sources
     /// stay too; otherwise they are removed.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Unknown`] and those of the store.
     pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
         let mut deleted = self.delete_record(slug, if_match, by).await;
         for _ in 1..TRIES {
@@ -81,7 +70,7 @@ impl Catalog {
         let (old, mark) = deleted?;
         match tokio::time::timeout(DELETED_WITHIN, self.clear(&mark)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "what a deleted endpoint kept is removed later"),
+            Ok(Err(error)) => tracing::warn!(endpoint.slug = slug, %error, "the data of a deleted endpoint is removed later"),
             Err(_) => self.services.schedule_collection(),
         }
         Ok(old)
@@ -139,7 +128,7 @@ impl Catalog {
             for mark in page {
                 let done = if mark.value.cleared { self.unmark(&mark).await } else { self.clear(&mark).await };
                 if let Err(error) = done {
-                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "what a deleted endpoint kept is not all removed yet");
+                    tracing::warn!(endpoint.slug = mark.value.slug, %error, "the data of a deleted endpoint is not completely removed yet");
                     finished = Err(error);
                 }
             }

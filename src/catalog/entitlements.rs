@@ -9,7 +9,6 @@ use super::Policy;
 pub enum ChangedBy {
     /// The host itself, which publishes the built-in tools.
     Host,
-    /// An admin.
     Admin,
     /// The builder who owns the endpoint.
     Builder,
@@ -94,11 +93,16 @@ impl Entitlements {
         self.granted.union(&self.requested)
     }
 
+    /// Handles the request of `by` for exactly `wish`.
+    pub(super) fn changed(&self, wish: &AccessSet, policy: &Policy, by: ChangedBy) -> Self {
+        if by == ChangedBy::Builder { self.asked(wish, policy) } else { self.set(wish) }
+    }
+
     /// Handles the owner's request for exactly `wish`. The owner keeps granted rights in it, and
     /// gets those that the policy grants without approval, unless an admin withheld them. The rest
     /// is requested. Hosts depend on `httpGetJson`: they need no approval if the policy grants that
     /// to builders.
-    pub(super) fn asked(&self, wish: &AccessSet, policy: &Policy) -> Self {
+    fn asked(&self, wish: &AccessSet, policy: &Policy) -> Self {
         let hosts = if policy.builder_capabilities.http_get_json { wish.hosts.clone() } else { vec![] };
         let free = AccessSet { capabilities: policy.builder_capabilities, hosts }.without(&self.withheld);
         let granted = wish.intersection(&self.granted.union(&free));
@@ -106,7 +110,7 @@ impl Entitlements {
     }
 
     /// Sets the granted rights, as an admin.
-    pub(super) fn set(&self, wish: &AccessSet) -> Self {
+    fn set(&self, wish: &AccessSet) -> Self {
         let taken = self.granted.without(wish);
         Self { granted: wish.clone(), requested: self.requested.without(wish), withheld: self.withheld.union(&taken).without(wish) }
     }
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_builder_gets_what_the_policy_allows_and_asks_for_the_rest() {
+    fn builder_gets_what_the_policy_grants_and_requests_the_rest() {
         for (name, before, wish, free, after) in [
             ("first", standing("", "", ""), "kv files", "kv logs", standing("kv", "files", "")),
             ("hosts wait", standing("", "", ""), "http a.b", "kv", standing("", "http a.b", "")),
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_admin_grants_refuses_and_takes_back() {
+    fn admin_grants_rejects_and_revokes() {
         let request = standing("kv", "files http a.b c.d", "logs");
         assert_eq!(request.approved(&request.requested), standing("kv files http a.b c.d", "", "logs"));
         assert_eq!(request.approved(&reach("http a.b")), standing("kv http a.b", "", "logs"));
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_was_taken_away_comes_back_by_asking() {
+    fn revoked_rights_are_not_regained_by_requesting() {
         let all = ["kv", "files", "http", "logs", "a.b"];
         for taken in all {
             let after = standing("kv files http logs a.b", "", "").revoked(&reach(taken));

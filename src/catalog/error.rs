@@ -7,7 +7,6 @@ use tollhouse_tool::{ForeignHandler, SchemaError, Slug, finding::Finding};
 
 /// Why an endpoint was not published or changed.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PublishError {
     /// A field is invalid.
     #[error("{message}")]

@@ -43,25 +43,16 @@ impl Catalog {
     }
 
     /// Returns the endpoint `slug` if it is cached and ready for calls.
-    #[must_use]
     pub fn found(&self, slug: &str) -> Option<Arc<LiveEndpoint>> {
         self.ready.get(slug).filter(|live| !live.lacks_source())
     }
 
     /// Returns the endpoint `slug` for the public: not while an admin holds it back.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
         Ok(self.shown(slug).await?.filter(|shown| shown.endpoint.listed()))
     }
 
     /// Returns the endpoint `slug` with its public data.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn shown(&self, slug: &str) -> Result<Option<Arc<ShownEndpoint>>, StoreError> {
         if let Some(shown) = self.shown_cache.get(slug) {
             return Ok(Some(shown));
@@ -72,7 +63,7 @@ impl Catalog {
         for _ in 0..TRIES {
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
             let since = self.rebuild.load(Ordering::SeqCst);
-            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let Some(endpoint) = ENDPOINTS.get(&*self.store, &slug.to_owned()).await? else { return Ok(None) };
             let shown = Arc::new(self.build_shown(endpoint));
             if let Some((shown, _)) = self.shown_cache.keep(&entry.slug, Arc::clone(&shown), || self.is_current(&shown.endpoint, since)) {
                 return Ok(Some(shown));
@@ -82,10 +73,6 @@ impl Catalog {
     }
 
     /// Passes those of `entries` that still exist to `takes`, until it returns false.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::find`].
     pub async fn fill(
         &self,
         entries: impl Iterator<Item = &Arc<Entry>> + Send,
@@ -130,14 +117,16 @@ impl Catalog {
             }
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
             let since = self.rebuild.load(Ordering::SeqCst);
-            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let Some(endpoint) = ENDPOINTS.get(&*self.store, &slug.to_owned()).await? else { return Ok(None) };
             if known.as_ref().is_some_and(|known| !known.is_of(&endpoint)) {
                 // The running version shares its grant, which is updated when the change becomes
                 // visible.
                 self.follow_endpoint(slug).await?;
                 continue;
             }
-            let live = Arc::new(self.make_stored(endpoint, known.as_deref()).await.map_err(unreadable)?);
+            let bundle = self.stored_bundle(&endpoint).await.map_err(unreadable)?;
+            let grant = known.as_ref().map_or_else(Arc::default, |live| Arc::clone(&live.grant));
+            let live = Arc::new(self.make_live(endpoint, bundle, grant).map_err(unreadable)?);
             if known.is_none() {
                 live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
             }
@@ -147,15 +136,6 @@ impl Catalog {
             }
         }
         Err(StoreError::Contended)
-    }
-
-    /// Reads the record of an endpoint.
-    async fn stored(&self, slug: &str) -> Result<Option<Endpoint>, StoreError> {
-        let stored = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?;
-        Ok(stored.map(|mut endpoint| {
-            endpoint.list_running();
-            endpoint
-        }))
     }
 
     /// Returns whether a record is at least as new as the entry, and nothing else that the endpoint
@@ -171,7 +151,12 @@ impl Catalog {
     /// Ends the workers of endpoints that were evicted, because later decisions about them would
     /// not reach unknown workers.
     pub(super) fn evict(&self, removed: &[Arc<LiveEndpoint>]) {
-        removed.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
+        removed.iter().for_each(|live| self.retire(live));
+    }
+
+    /// Ends the workers of this version of an endpoint.
+    pub(super) fn retire(&self, live: &LiveEndpoint) {
+        self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
     }
 }
 

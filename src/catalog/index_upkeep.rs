@@ -1,56 +1,46 @@
-//! Background tasks for search: read words after the start, and merge the index.
+//! Background tasks for search: read words after the start, and compact the index.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::task::spawn_blocking;
 use tollhouse_store::{StoreError, maintain};
 
-use super::{
-    Catalog,
-    entry::CARDS,
-    search::{Segment, Segments},
-};
+use super::{Catalog, entry::CARDS};
 
 /// Endpoints per page.
 const READ_AT_ONCE: usize = 2_500;
 
-/// Interval for checking whether the index needs a merge.
+/// Interval for checking whether the index needs to be compacted.
 const STORED_EVERY: Duration = Duration::from_secs(1);
 
 impl Catalog {
-    /// Starts reading the words of existing endpoints, and merging the index periodically.
+    /// Starts reading the words of existing endpoints, and compacting the index periodically.
     pub fn store_index(self: &Arc<Self>) {
-        maintain(self, STORED_EVERY, "words of endpoints", |catalog, _| async move { catalog.rebuild_index().await });
+        maintain(self, STORED_EVERY, "indexing the words of endpoints", |catalog, _| async move { catalog.update_index().await });
     }
 
-    async fn rebuild_index(&self) -> Result<(), StoreError> {
-        if !self.all().is_searchable() {
+    async fn update_index(&self) -> Result<(), StoreError> {
+        let all = self.all();
+        if !all.is_searchable {
             self.load_index().await?;
         }
-        while let Some(merge) = self.all().due() {
-            let merged = spawn_blocking(move || merge.run()).await.map_err(broken)?;
-            let _one = self.showing.lock().await;
-            self.rebuild_snapshot(|snapshot| snapshot.adopt(merged));
+        if all.index().needs_compaction() {
+            spawn_blocking(move || all.index_mut().compact()).await.map_err(broken)?;
         }
         Ok(())
     }
 
     /// Reads the words of all endpoints from before the start.
     pub(super) async fn load_index(&self) -> Result<(), StoreError> {
-        let (mut range, mut words) = (CARDS.all(), Segments::default());
+        let mut range = CARDS.all();
         while let Some(page) = CARDS.next(&*self.store, &mut range, READ_AT_ONCE).await? {
             let rows = page.into_iter().collect::<Result<Vec<_>, _>>()?;
             let all = self.all();
-            let read = spawn_blocking(move || {
-                // Endpoints that changed meanwhile already have their words.
-                let texts = rows.iter().filter_map(|row| Some((all.wordless(&row.key)?, row.value.text(&row.key))));
-                words.push(Segment::of(texts));
-                words
-            });
-            words = read.await.map_err(broken)?;
+            let add = move || all.add_words(rows.iter().map(|row| (row.key.as_str(), row.value.text(&row.key))));
+            spawn_blocking(add).await.map_err(broken)?;
         }
         let _one = self.showing.lock().await;
-        self.rebuild_snapshot(|snapshot| snapshot.add_words(words));
+        self.rebuild_snapshot(|snapshot| snapshot.is_searchable = true);
         Ok(())
     }
 }

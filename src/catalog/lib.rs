@@ -9,8 +9,6 @@
 //! records). Builders' content that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] reports it to every front end).
 
-#![warn(missing_docs)]
-
 mod bundle;
 mod change;
 mod check;
@@ -21,6 +19,7 @@ mod draft;
 mod entitlements;
 mod entry;
 mod error;
+mod examine;
 mod find;
 mod follow;
 mod index_upkeep;
@@ -32,7 +31,6 @@ mod narrow;
 mod nearest;
 mod open;
 mod order;
-mod orphans;
 mod owned;
 mod patch;
 mod policy;
@@ -119,27 +117,17 @@ tollhouse_store::json_values!(PolicyInForce);
 
 /// Dependencies of a catalog.
 pub struct CatalogParts {
-    /// The clock.
     pub clock: Clock,
-    /// Evaluates schemas and loads handlers.
     pub pool: Pool,
-    /// Services behind the capabilities.
     pub services: Arc<CapabilityServices>,
-    /// Receives events about changes.
     pub events: Arc<Events>,
-    /// Scans uploads.
     pub scanner: Arc<Scanner>,
-    /// The builders, and admins' decisions about them.
     pub builders: Arc<Builders>,
-    /// Public URL of the host.
     pub base_url: String,
-    /// Accepted payments.
     pub payment: PaymentConfig,
-    /// Creates an endpoint's form for the MCP front end.
     pub make_form: MakeForm,
     /// Maximum number of endpoints, and memory for caches.
     pub room: CatalogCapacity,
-    /// Storage of long sources.
     pub objects: Arc<Objects>,
     /// This process among the hosts of the store.
     pub replica: Arc<Replica>,
@@ -167,7 +155,6 @@ impl CatalogCapacity {
     }
 
     /// Returns the part for encrypted secrets.
-    #[must_use]
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8
     }
@@ -229,19 +216,15 @@ impl fmt::Debug for Catalog {
 impl Catalog {
     /// Returns the current summary of all endpoints, including those that are not
     /// [`Endpoint::listed`].
-    #[must_use]
     pub fn all(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
     /// Returns a counter of changes of [`Catalog::all`], for those who wait for one.
-    #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Returns the policy in force.
-    #[must_use]
     pub fn policy(&self) -> Arc<PolicyInForce> {
         self.policy.load_full()
     }
@@ -280,18 +263,14 @@ impl Catalog {
         self.rebuild.fetch_add(1, Ordering::SeqCst);
         self.shown_cache.clear();
         for live in self.ready.all() {
-            if let Some(narrowed) = self.narrowed(&live) {
+            let before = &live.endpoint;
+            if self.limits_of(before) != before.limits || self.tier_of(before) != before.tier {
+                let narrowed = Arc::new(self.rebuild(&live));
                 self.make_known(&narrowed);
-                self.leave_tier(&live.endpoint, &narrowed.endpoint);
+                self.leave_tier(before, &narrowed.endpoint);
             }
         }
         self.changed();
-    }
-
-    /// Returns an endpoint with the limits and tier of the policy in force, if they differ.
-    fn narrowed(&self, live: &Arc<LiveEndpoint>) -> Option<Arc<LiveEndpoint>> {
-        let differs = self.limits_of(&live.endpoint) != live.endpoint.limits || self.tier_of(&live.endpoint) != live.endpoint.tier;
-        differs.then(|| Arc::new(self.rebuild(live)))
     }
 
     /// Ends the workers of an endpoint if its tier has changed.

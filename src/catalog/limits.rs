@@ -44,7 +44,7 @@ mod tests {
     use tollhouse_base::id::BuilderId;
 
     #[test]
-    fn limits_are_the_lowest_that_anyone_allows() {
+    fn limits_are_the_lowest_of_owner_policy_and_admin() {
         let own = Limits { cpu_ms: 900, wall_ms: 20_000, ..Limits::default() };
         let ceilings = Limits { cpu_ms: 500, ..Limits::ceilings() };
         let caps = BTreeMap::from([("wallMs".to_owned(), 5_000), ("cpuMs".to_owned(), 700)]);

@@ -19,10 +19,6 @@ pub struct EndpointPage {
 
 impl Catalog {
     /// Returns the first `limit` endpoints after `after`, optionally of an owner, and with a state.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub async fn page(
         &self,
         owner: Option<&Owner>,
@@ -61,7 +57,6 @@ impl Catalog {
     }
 
     /// Returns the number of endpoints of each builder, in any state.
-    #[must_use]
     pub fn owned_by<'b>(&self, builders: impl Iterator<Item = &'b BuilderId>) -> HashMap<&'b BuilderId, u64> {
         let all = self.all();
         builders.map(|id| (id, all.owned(&Owner::Builder(id.clone())) as u64)).collect()

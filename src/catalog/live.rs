@@ -30,9 +30,7 @@ pub struct ShownEndpoint {
 /// An endpoint for calls: its public data, and everything that is created once to run it.
 #[derive(Clone)]
 pub struct LiveEndpoint {
-    /// Its public data.
     pub shown: Arc<ShownEndpoint>,
-    /// The code that runs.
     pub runs: EndpointCode,
     /// Checks of its input that need no worker.
     pub input: Shape,

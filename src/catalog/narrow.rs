@@ -45,10 +45,6 @@ struct LoweredLimits {
 impl Catalog {
     /// Returns the restrictions of a draft policy. An endpoint with a wall limit above
     /// `long_running_ms` is long-running.
-    ///
-    /// # Errors
-    ///
-    /// A field is invalid.
     pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<PolicyImpact, PublishError> {
         let policy = draft.check()?;
         let mut found = PolicyImpact::default();

@@ -1,4 +1,4 @@
-//! Start-up of the catalog: reads every endpoint's card, and no records once all cards exist.
+//! Start-up of the catalog: reads every endpoint's card, and no records.
 
 use std::sync::{Arc, Mutex, atomic::AtomicU64};
 
@@ -6,36 +6,20 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tollhouse_base::{cache::Cache, rate_limit::ConcurrencyLimit};
 use tollhouse_fair::{FairSemaphore, Share};
-use tollhouse_store::{Batch, Durability, Store, StoreError, Table, schema};
+use tollhouse_store::Store;
 
 use super::{
-    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
-    entry::{CARDS, Card, ENDPOINTS},
-    snapshot_builder::SnapshotBuilder,
-    source::Sources,
-    version::uses,
+    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS, entry::CARDS, snapshot_builder::SnapshotBuilder, source::Sources,
 };
-
-/// Marks that every record has its card.
-pub(super) const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
-
-/// Current version of the cards' format.
-const FORM: &str = "1";
 
 /// Cards per page.
 const CARDS_AT_ONCE: usize = 2_000;
 /// Maximum endpoints whose words are indexed before the start completes. More are indexed in the
 /// background.
 const SEARCHED_AT_ONCE: usize = 10_000;
-/// Records per page.
-const RECORDS_AT_ONCE: usize = 128;
 
 impl Catalog {
     /// Reads the policy, and the summary of every endpoint.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store, or an unreadable row.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
         let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
@@ -67,7 +51,6 @@ impl Catalog {
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),
         };
-        catalog.write_cards().await?;
         let (mut gathered, mut range) = (SnapshotBuilder::default(), CARDS.all());
         while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
@@ -81,32 +64,5 @@ impl Catalog {
             catalog.load_index().await?;
         }
         Ok(catalog)
-    }
-
-    /// Writes missing cards of records from earlier versions.
-    async fn write_cards(&self) -> Result<(), PublishError> {
-        if CATALOGUED.get(&*self.store, &()).await?.as_deref() == Some(FORM) {
-            return Ok(());
-        }
-        let mut range = ENDPOINTS.all();
-        loop {
-            let mut rest = range.clone();
-            let Some(page) = ENDPOINTS.next(&*self.store, &mut rest, RECORDS_AT_ONCE).await? else { break };
-            let mut batch = Batch::new();
-            for row in page {
-                let row = row?;
-                // Only if the record is unchanged: another host may change it meanwhile, and write
-                // its card.
-                batch.holds(&ENDPOINTS, &row).put(&CARDS, &row.key, &Card::of(&row.value));
-                batch.append(uses(None, Some(&row.value)));
-            }
-            match batch.commit(&*self.store, Durability::Buffered).await {
-                Ok(_) => range = rest,
-                Err(StoreError::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        CATALOGUED.put(&(), &FORM.to_owned()).commit(&*self.store, Durability::Durable).await?;
-        Ok(())
     }
 }

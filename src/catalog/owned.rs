@@ -46,10 +46,6 @@ impl Catalog {
     }
 
     /// Returns the conditions and rows for a commit that removes an endpoint of `owner`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub(super) async fn one_less(&self, owner: &Owner) -> Result<Batch, StoreError> {
         if !self.counts(owner) {
             return Ok(Batch::new());

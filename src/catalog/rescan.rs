@@ -25,7 +25,6 @@ const SCANNED_BY: Table<(), String> = schema::SCANNED_BY.holding();
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RescanReport {
-    /// Number of scanned endpoints.
     pub endpoints: u64,
     /// Endpoints that are newly held back for an admin's decision.
     pub review: u64,
@@ -36,10 +35,6 @@ pub struct RescanReport {
 impl Catalog {
     /// Scans all builders' endpoints, unless they were scanned with the current rules, or with
     /// later ones by a newer host of the store. Records that as long as it is this host's `turn`.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`Catalog::rescan`].
     pub async fn rescan_if_due(&self, turn: &JobRun) -> Result<(), PublishError> {
         if !self.rescan_is_due().await? {
             return Ok(());
@@ -57,16 +52,12 @@ impl Catalog {
             scanned.endpoints = found.endpoints,
             scanned.review = found.review,
             scanned.blocked = found.blocked,
-            "endpoints were scanned by the rules in force"
+            "scanned all endpoints with the current rules"
         );
         Ok(())
     }
 
     /// Returns whether endpoints were last scanned with older rules than this version's.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
         let ours = self.scanner.policy_version();
         let by = SCANNED_BY.get(&*self.store, &()).await?;

@@ -21,19 +21,13 @@ pub(super) const MAX_RETIRED: usize = 1_000;
 /// The last endpoint that was deleted under a slug.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletedEndpoint {
-    /// Its id.
     pub id: EndpointId,
-    /// Its owner.
     pub owner: Owner,
 }
 
 impl Catalog {
     /// Returns the endpoint that was deleted under this slug within the last hour, if none has
     /// taken the slug since.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store.
     pub async fn deleted(&self, slug: &str) -> Result<Option<DeletedEndpoint>, StoreError> {
         DELETED.get(&*self.store, &slug.to_owned()).await
     }

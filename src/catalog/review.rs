@@ -8,7 +8,9 @@ use tollhouse_base::clock::Timestamp;
 use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
 use tollhouse_store::{Batch, StoreError};
-use tollhouse_tool::{Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts};
+use tollhouse_tool::{
+    Capabilities, DecidedOn, Endpoint, HoldKind, ReviewAction, ReviewRecord, Slug, finding::ScanOutcome, public_texts::MAX_DECISION_REASON,
+};
 
 use super::{
     Catalog, ChangedBy, EndpointPage, LiveEndpoint, PublishError,
@@ -18,14 +20,10 @@ use super::{
     scan::{approve_findings, disapprove_findings},
 };
 
-/// Maximum length of a reason, in characters.
-const MAX_REASON: usize = public_texts::MAX_DECISION_REASON;
-
 /// The body of `POST /ai/admin/reviews/{slug}`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewDecision {
-    /// The decision.
     pub decision: ReviewAction,
     /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
     /// With `revoke`, the capabilities to revoke.
@@ -48,20 +46,16 @@ pub struct ReviewDecision {
 pub struct ReviewQueuePosition(Timestamp, Slug);
 
 impl ReviewQueuePosition {
-    /// Returns the position of a waiting endpoint.
-    #[must_use]
     pub fn of(endpoint: &Endpoint) -> Self {
         Self(endpoint.review.since().unwrap_or(Timestamp(0)), endpoint.slug.clone())
     }
 
     /// Encodes the position for cursors.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.0.0.to_be_bytes(), self.1.as_str().as_bytes()].concat()
     }
 
     /// Decodes the output of [`ReviewQueuePosition::to_bytes`].
-    #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (since, slug) = bytes.split_first_chunk()?;
         Some(Self(Timestamp(u64::from_be_bytes(*since)), std::str::from_utf8(slug).ok()?.parse().ok()?))
@@ -71,10 +65,6 @@ impl ReviewQueuePosition {
 impl Catalog {
     /// Returns a page of the endpoints with something for an admin to decide, longest wait first,
     /// and their total number.
-    ///
-    /// # Errors
-    ///
-    /// The error of the store.
     pub async fn queue(&self, after: Option<&ReviewQueuePosition>, limit: usize) -> Result<(EndpointPage, usize), StoreError> {
         let all = self.all();
         let (waiting, total) = all.waiting(after.map(|ReviewQueuePosition(since, slug)| (*since, slug)));
@@ -181,8 +171,8 @@ impl ReviewDecision {
         if !grants && self.allowed_hosts.is_some() {
             return Err(PublishError::field("/allowedHosts", "only `approve` and `revoke` name hosts"));
         }
-        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_REASON} characters")));
+        if self.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_DECISION_REASON) {
+            return Err(PublishError::field("/reason", format!("a reason has at most {MAX_DECISION_REASON} characters")));
         }
         Ok(())
     }

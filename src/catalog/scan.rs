@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_held_for_findings_for_the_policy_and_after_a_refusal() {
+    fn content_is_held_for_findings_policy_or_an_earlier_rejection() {
         let refused = Review { refused: true, ..Review::default() };
         for (open, required, review, held) in [
             (ScanOutcome::Pass, false, &Review::default(), false),

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schema_is_not_blamed_for_a_worker_that_ended() {
+    fn crashed_worker_is_not_a_schema_error() {
         assert!(matches!(unpromised(ValidationError::Stopped(StopReason::Crashed)), PublishError::Pool(_)));
         let slow = StopReason::SchemaTime { side: Side::Output, limit_ms: 1 };
         assert!(matches!(unpromised(ValidationError::Stopped(slow)), PublishError::Field { .. }));

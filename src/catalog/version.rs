@@ -69,10 +69,6 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
 
 impl Catalog {
     /// Returns a version as uploaded. `None` if it is not stored or is built in.
-    ///
-    /// # Errors
-    ///
-    /// Those of the store, or an unreadable record.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
         Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
     }
@@ -160,10 +156,6 @@ impl Catalog {
     }
 
     /// Refuses schemas that are sure to cost too much, or that JavaScript clients cannot compile. Runs on a blocking thread.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
     pub(super) async fn bounded(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
         let bound = move || {
@@ -176,20 +168,12 @@ impl Catalog {
     }
 
     /// Refuses schemas that `endpoint` cannot use, or that are sure to cost too much.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
     pub(super) async fn usable(&self, endpoint: &Endpoint, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         self.bounded(&endpoint.owner, input, output).await?;
         self.compile_schemas(endpoint, tool::worker_schemas(input, output)).await
     }
 
     /// Compiles schemas in a separate worker.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Field`] with the location in the schema.
     async fn compile_schemas(&self, endpoint: &Endpoint, schemas: Schemas) -> Result<(), PublishError> {
         if schemas.is_empty() {
             return Ok(());

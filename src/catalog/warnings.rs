@@ -30,7 +30,6 @@ impl Catalog {
 
     /// Returns warnings about networks on which a call of `endpoint` brings less than its
     /// settlement costs the host.
-    #[must_use]
     pub fn price_warnings(&self, endpoint: &Endpoint) -> Vec<String> {
         if endpoint.max_usd().is_zero() {
             return vec![];

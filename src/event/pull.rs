@@ -73,7 +73,7 @@ impl<T: Send + Sync + 'static> Feed<Arc<T>> {
                 let turns = subjects.iter_mut().map(|(subject, pulled)| pulled.turn(&feed, subject, clock.now(), position, &read));
                 let failed = join_all(turns).await.into_iter().find_map(Result::err);
                 if let (Some(error), false) = (&failed, away) {
-                    tracing::warn!(%error, "what those who follow are to be told could not be read yet");
+                    tracing::warn!(%error, "new entries for followers could not be read yet");
                 }
                 away = failed.is_some();
             }

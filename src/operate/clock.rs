@@ -11,7 +11,6 @@ const FAR_OFF: Duration = Duration::from_secs(1);
 const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
 
 /// Reports the state of the kernel's clock.
-#[must_use]
 pub fn examine() -> Finding {
     clock_finding(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())
 }
@@ -39,7 +38,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn a_clock_is_right_that_follows_one_closely() {
+    fn synchronized_clock_is_ok() {
         let state = |follows, ms| Ok(ClockState { follows, off_by: Duration::from_millis(ms) });
         let level = |state, set| clock_finding(state, set).level;
         assert_eq!((level(state(true, 3), false), level(state(false, 3), true)), (Level::Ok, Level::Ok));

@@ -27,7 +27,6 @@ struct MachineFacts {
 }
 
 /// Reports the resources that a host would have here.
-#[must_use]
 pub fn examine() -> Vec<Finding> {
     let machine = Machine::this();
     let own = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
@@ -88,7 +87,7 @@ mod tests {
     use crate::finding::Level;
 
     #[test]
-    fn what_is_too_little_fails_and_what_is_little_is_reported() {
+    fn low_limits_warn_and_lower_ones_fail() {
         let levels = |descriptors, memory, tasks| {
             machine_findings(MachineFacts { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>()
         };
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_groups_of_version_2_is_well() {
+    fn machine_without_cgroup_v2_is_ok() {
         assert!(group("9:pids:/a\n").text.starts_with("no control group"));
         assert!(group("0::/a/b\n").text.contains("`/a/b`, without controllers"));
     }

@@ -302,7 +302,7 @@ pub static REMOVED: LabeledCounts<1, 10> = LabeledCounts::new(
     ],
 );
 /// Runs of periodic jobs.
-pub static JOBS: JobCounts<16> = JobCounts::new([
+pub static JOBS: JobCounts<15> = JobCounts::new([
     "audit",
     "call-metrics",
     "calls",
@@ -312,7 +312,6 @@ pub static JOBS: JobCounts<16> = JobCounts::new([
     "free-receipts",
     "logs",
     "nonces",
-    "orphans",
     "payouts",
     "reorganizations",
     "sales",

@@ -3,13 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The severity of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The builder is informed. The upload passes.
     Note,
-    /// An admin decides.
     Review,
     /// The upload is refused.
     Block,
@@ -19,17 +17,14 @@ pub enum Severity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ScanOutcome {
-    /// It passes.
     Pass,
     /// It is stored, and paused until an admin has decided.
     Review,
-    /// It is refused.
     Block,
 }
 
 impl ScanOutcome {
     /// Returns the name in the API.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -43,9 +38,7 @@ impl ScanOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Name of the rule.
     pub rule: String,
-    /// Severity of the rule.
     pub severity: Severity,
     /// JSON Pointer into the body of the create request, such as `/handler/source`.
     pub field: String,
@@ -66,19 +59,16 @@ impl Finding {
     pub const SAME_SOURCE: &'static str = "provenance.same-source";
 
     /// Returns whether others than admins may see it.
-    #[must_use]
     pub fn is_shown(&self) -> bool {
         self.rule != Self::SAME_SOURCE
     }
 
     /// Returns what everybody may see: `{rule, severity, field}`.
-    #[must_use]
     pub fn brief(&self) -> Value {
         json!({ "rule": self.rule, "severity": self.severity, "field": self.field })
     }
 
     /// Returns what the owner of the upload may see, including the location.
-    #[must_use]
     pub fn for_owner(&self) -> Value {
         json!(Self { excerpt: None, ..self.clone() })
     }

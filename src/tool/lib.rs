@@ -1,7 +1,5 @@
 //! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `exact`, `id` and the findings of scans.
 
-#![warn(missing_docs)]
-
 mod capability;
 mod endpoint;
 pub mod finding;

@@ -54,7 +54,6 @@ impl PortabilityIssue {
     }
 
     /// Returns why `json` could not be parsed as a [`serde_json::Value`], given the parser's `error`.
-    #[must_use]
     pub fn reason(json: &[u8], error: &serde_json::Error) -> Self {
         // Skipping a value checks its syntax without interpreting it.
         if serde_json::from_slice::<IgnoredAny>(json).is_err() {
@@ -106,7 +105,6 @@ fn read(json: &[u8]) -> Result<Value, Option<serde_json::Error>> {
 
 /// Returns whether an object in a JSON text has a reserved key, at any depth. Texts in which the key can be neither as it
 /// is nor escaped are not parsed for this.
-#[must_use]
 pub fn has_reserved_key(json: &[u8]) -> bool {
     let may_be_reserved = |(at, byte): (usize, &u8)| match byte {
         b'$' => json[at..].starts_with(RESERVED.as_bytes()),
@@ -177,7 +175,6 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 /// Explains why a text from a client is not JSON, and where, given the parser's `error`.
-#[must_use]
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
         return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
@@ -267,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_do_not_read_is_reported_by_its_kind() {
+    fn unportable_json_is_reported_by_kind() {
         for (json, reason) in [
             (r#"{"a":"\ud83d"}"#, PortabilityIssue::Surrogate),
             (r#"{"a":"\ude00"}"#, PortabilityIssue::Surrogate),
@@ -313,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_is_wrong_and_where() {
+    fn refusal_names_the_problem_and_its_position() {
         for (text, word) in [
             (&br#"{"t":"\ud83d"}"#[..], "surrogate"),
             (br#"{"\udc00":1}"#, "surrogate"),

@@ -12,17 +12,14 @@ use crate::finding::{Finding, ScanOutcome};
 pub struct ContentSafety {
     /// The outcome. It is `pass` also if an admin approved the findings.
     pub outcome: ScanOutcome,
-    /// The version of the rules.
     pub policy_version: String,
     /// When the builder attested the content. `None` for uploads by an admin.
     pub attested_at: Option<Timestamp>,
-    /// The findings.
     pub findings: Vec<Finding>,
 }
 
 impl ContentSafety {
     /// Returns what everybody may see: findings without location or text.
-    #[must_use]
     pub fn public(&self) -> Value {
         let findings: Vec<_> = self.findings.iter().filter(|finding| finding.is_shown()).map(Finding::brief).collect();
         json!({
@@ -47,7 +44,6 @@ pub struct Review {
     pub taken_down: Option<Timestamp>,
     /// When capabilities or hosts were requested that are still pending.
     pub asked_since: Option<Timestamp>,
-    /// The last decision.
     pub last: Option<ReviewRecord>,
     /// Findings that an admin approved, each as a hash of rule, field and the field's content. Newest last.
     pub approved: Vec<String>,
@@ -61,19 +57,16 @@ pub struct Review {
 
 impl Review {
     /// Returns since when something is pending.
-    #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         self.taken_down.or_else(|| self.hold.as_ref().map(|hold| hold.since)).or(self.asked_since)
     }
 }
 
-/// A hold on content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// Whether somebody has decided already.
     pub kind: HoldKind,
-    /// When it was held.
     pub since: Timestamp,
 }
 
@@ -89,7 +82,6 @@ pub enum HoldKind {
 
 impl HoldKind {
     /// Returns the name in the API.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContentReview => "content_review",
@@ -108,11 +100,9 @@ pub enum ReviewAction {
     Reject,
     /// Undoes the last approval or rejection: the content is held again, and ungranted requests are pending again.
     Reopen,
-    /// Revokes capabilities or hosts.
     Revoke,
     /// Pauses and hides the tool.
     Takedown,
-    /// Undoes a takedown.
     Restore,
 }
 
@@ -120,13 +110,10 @@ pub enum ReviewAction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewRecord {
-    /// The decision.
     pub decision: ReviewAction,
     /// Always `admin`.
     pub by: String,
-    /// When it was made.
     pub at: Timestamp,
-    /// The admin's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

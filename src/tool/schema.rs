@@ -7,9 +7,8 @@
 
 mod bound;
 mod keyword;
-mod nest;
 mod pattern;
-mod pointer;
+pub(super) mod pointer;
 mod portable;
 mod reference;
 mod text;
@@ -21,9 +20,9 @@ use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 pub use self::{
     bound::{SchemaError, bound, depth},
     keyword::any_schema,
-    nest::nests,
     pattern::{check_patterns, looks_around},
     portable::{components, portable},
+    reference::nests,
     text::TextReader,
 };
 pub use tollhouse_protocol::Problem;
@@ -40,7 +39,6 @@ pub enum Shape {
 }
 
 /// Returns whether a schema's `type` allows objects.
-#[must_use]
 pub fn takes_objects(schema: &Value) -> bool {
     match schema {
         Value::Object(schema) => match schema.get("type") {
@@ -64,13 +62,11 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Creates a mismatch of the whole value.
-    #[must_use]
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at("", message)
     }
 
     /// Creates a mismatch at `pointer`.
-    #[must_use]
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { problems: vec![Problem { pointer: pointer.into(), message: message.into() }] }
     }
@@ -86,7 +82,6 @@ impl Mismatch {
 
 impl Shape {
     /// Returns how far the host can check a schema without evaluating it.
-    #[must_use]
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {
             return if schema == &Value::Bool(true) { Self::Anything } else { Self::Told };
@@ -163,7 +158,6 @@ fn is_block(block: &Value) -> bool {
 }
 
 /// Returns the schemas that the tool's worker must check.
-#[must_use]
 pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
     let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
@@ -176,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_knows_two_shapes_by_heart() {
+    fn two_shapes_are_recognized() {
         for (schema, shape) in [
             (json!(true), Shape::Anything),
             (json!({}), Shape::Anything),
@@ -200,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_learns_what_the_host_does_not_know() {
+    fn worker_gets_only_schemas_the_host_cannot_check() {
         let body = worker_schemas(&json!({ "type": "object" }), &json!({ "type": "string" }));
         assert_eq!((body.input, body.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
     }
 
     #[test]
-    fn blocks_are_whole_and_structured_where_the_schema_speaks_of_it() {
+    fn content_blocks_are_complete_and_structured() {
         let blocks = [("Content-Type".to_owned(), "application/vnd.mcp.tool-result+json; charset=utf-8".to_owned())];
         let pointer =
             |shape: Shape, value: &Value| shape.check_answer(&blocks, Some(value)).map_err(|error| error.problems[0].pointer.clone());

@@ -19,12 +19,9 @@ const SCAN: usize = 250;
 /// Maximum number of entries that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
 
-/// A filter by actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditFilter {
-    /// Entries of admins.
     Admin,
-    /// Entries of one builder.
     Builder(BuilderId),
 }
 
@@ -35,7 +32,6 @@ pub struct AuditQuery {
     pub since: Option<Timestamp>,
     /// Only entries of this actor. Default: of everybody.
     pub by: Option<AuditFilter>,
-    /// Only entries about this tool.
     pub slug: Option<Slug>,
     /// Maximum number of entries in the answer.
     pub limit: usize,
@@ -46,7 +42,6 @@ pub struct AuditQuery {
 /// A page of entries, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct AuditPage {
-    /// The matching entries, up to the limit.
     pub entries: Vec<Entry>,
     /// The cursor for the next page, if there may be more.
     pub next: Option<AuditId>,
@@ -54,10 +49,6 @@ pub struct AuditPage {
 
 impl Audit {
     /// Returns the entries that match `query`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the store.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let mut range = AUDIT.all().from(&oldest);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_more_than_an_equal_part_of_what_others_leave_has_too_many() {
+    fn shares_are_equal_after_unused_parts_are_divided() {
         let of = |has: &[(&'static str, u64)], max| {
             let has = has.iter().copied().collect();
             let mut beyond: Vec<_> = beyond(&has, max).into_iter().map(|(who, more)| (*who, more)).collect();

@@ -14,15 +14,12 @@ const FINDINGS: usize = 60;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The highest severity of the findings.
     pub outcome: ScanOutcome,
-    /// The findings with their locations.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
     /// Returns the ids of blocking rules, without duplicates.
-    #[must_use]
     pub fn blocking(&self) -> Vec<&str> {
         let mut rules: Vec<_> = self.findings.iter().filter(|found| found.severity == Severity::Block).map(|found| &*found.rule).collect();
         rules.sort_unstable();
@@ -30,8 +27,6 @@ impl Report {
         rules
     }
 
-    /// Combines two reports.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.findings.extend(other.findings);
         Findings { found: self.findings, ..Findings::default() }.report()

@@ -8,7 +8,10 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::pointer::{decoded, escaped};
+use super::{
+    keyword::subschemas,
+    pointer::{decoded, escaped},
+};
 
 /// Maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 32;
@@ -147,12 +150,11 @@ impl CountedPart<'_> {
 }
 
 /// The step from a part to one that it applies.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum PartStep<'s> {
     Root,
-    Keyword(&'s str),
-    Member(&'s str, &'s str),
-    Item(&'s str, usize),
+    /// A keyword, and the JSON Pointer of the subschema.
+    Within(&'s str, String),
     /// A reference, after which the path starts again.
     To(&'s str),
 }
@@ -198,7 +200,7 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
                 self.reached.push((schema, of_the_same_value(&parts)));
                 parts
             }
-            CountedPart::AnyOf(schemas) => schemas.iter().map(|schema| (CountedPart::Schema(schema), step)).collect(),
+            CountedPart::AnyOf(schemas) => schemas.iter().map(|schema| (CountedPart::Schema(schema), step.clone())).collect(),
         };
         self.open.push(OpenPart { part, step, remaining, count: 1 });
     }
@@ -254,39 +256,11 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
 
     /// Returns the parts that a schema applies to a value or its parts.
     fn parts(&self, schema: &'s Value) -> Vec<(CountedPart<'s>, PartStep<'s>)> {
-        let mut parts = Vec::new();
-        for (name, value) in schema.as_object().into_iter().flatten() {
-            match (name.as_str(), value) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
-                    parts.extend(self.resolved(name, to).map(|part| (part, PartStep::To(to))))
-                }
-                ("properties" | "patternProperties" | "dependentSchemas" | "dependencies", Value::Object(members)) => {
-                    parts.extend(members.iter().map(|(member, schema)| (CountedPart::Schema(schema), PartStep::Member(name, member))));
-                }
-                ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(items)) => {
-                    parts.extend(
-                        items.iter().enumerate().map(|(position, schema)| (CountedPart::Schema(schema), PartStep::Item(name, position))),
-                    );
-                }
-                (
-                    "not"
-                    | "if"
-                    | "then"
-                    | "else"
-                    | "contains"
-                    | "items"
-                    | "additionalItems"
-                    | "unevaluatedItems"
-                    | "additionalProperties"
-                    | "unevaluatedProperties"
-                    | "propertyNames"
-                    | "contentSchema",
-                    schema,
-                ) => parts.push((CountedPart::Schema(schema), PartStep::Keyword(name))),
-                _ => {}
-            }
-        }
-        parts
+        let is_reference = |name: &str| matches!(name, "$ref" | "$dynamicRef" | "$recursiveRef");
+        let references = schema.as_object().into_iter().flatten().filter(|(name, _)| is_reference(name));
+        let targets = references.filter_map(|(name, to)| Some((self.resolved(name, to.as_str()?)?, PartStep::To(to.as_str()?))));
+        let applied = subschemas(schema).into_iter().filter(|part| !matches!(part.keyword, "$defs" | "definitions"));
+        targets.chain(applied.map(|part| (CountedPart::Schema(part.schema), PartStep::Within(part.keyword, part.pointer)))).collect()
     }
 
     /// Resolves a reference. Returns `None` if it leads nowhere or in a way that is not supported here: the worker will
@@ -306,12 +280,10 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
         let from = self.open.iter().rposition(|open| matches!(open.step, PartStep::To(_))).unwrap_or(0);
         let mut pointer = String::new();
         for open in &self.open[from..] {
-            match open.step {
+            match &open.step {
                 PartStep::Root => {}
                 PartStep::To(to) => pointer = decoded(to.trim_start_matches('#')),
-                PartStep::Keyword(name) => pointer += &format!("/{name}"),
-                PartStep::Member(name, member) => pointer += &format!("/{name}/{}", escaped(member)),
-                PartStep::Item(name, position) => pointer += &format!("/{name}/{position}"),
+                PartStep::Within(_, below) => pointer += below,
             }
         }
         pointer
@@ -320,14 +292,12 @@ impl<'s, 'n: 's> PartCount<'s, 'n> {
 
 /// Returns the subschemas of a schema that apply to the same value.
 fn of_the_same_value<'s>(parts: &[(CountedPart<'s>, PartStep<'s>)]) -> Vec<&'s Value> {
-    let is_same = |step: &PartStep<'_>| match step {
+    const SAME_VALUE: [&str; 9] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
+    let parts = parts.iter().filter(|(_, step)| match step {
         PartStep::To(_) => true,
-        PartStep::Item(name, _) => matches!(*name, "allOf" | "anyOf" | "oneOf"),
-        PartStep::Keyword(name) => matches!(*name, "not" | "if" | "then" | "else"),
-        PartStep::Member(name, _) => matches!(*name, "dependentSchemas" | "dependencies"),
+        PartStep::Within(keyword, _) => SAME_VALUE.contains(keyword),
         PartStep::Root => false,
-    };
-    let parts = parts.iter().filter(|(_, step)| is_same(step));
+    });
     parts
         .filter_map(|(part, _)| match *part {
             CountedPart::Schema(schema) => Some(schema),
@@ -339,7 +309,6 @@ fn of_the_same_value<'s>(parts: &[(CountedPart<'s>, PartStep<'s>)]) -> Vec<&'s V
 }
 
 /// Returns the nesting depth of arrays and objects in `value`. serde_json's own limit of 128 bounds the recursion.
-#[must_use]
 pub fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -363,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_doubles_with_each_level_is_refused_where_it_gets_too_much() {
+    fn exponential_schema_is_refused_with_a_pointer() {
         let both = |next: Value| json!({ "allOf": [next, next] });
         assert_eq!(bound(&chain(8, &json!({}), both)), Ok(()));
         let error = bound(&chain(28, &json!({ "type": "string" }), both)).unwrap_err();
@@ -406,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recursive_schema_is_counted_once_around() {
+    fn recursive_schema_is_counted_once() {
         for schema in [
             json!({ "properties": { "left": { "$ref": "#" }, "right": { "$ref": "#" } } }),
             json!({ "$dynamicAnchor": "node", "properties": { "children": { "items": { "$dynamicRef": "#node" } } } }),
@@ -418,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_a_loop_is_refused_with_where_it_is() {
+    fn looping_schema_is_refused_with_a_pointer() {
         let defs = |a: Value, b: Value| json!({ "properties": { "x": { "$ref": "#/$defs/a" } }, "$defs": { "a": a, "b": b } });
         for (schema, pointers) in [
             (json!({ "$ref": "#" }), &[""][..]),

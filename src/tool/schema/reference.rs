@@ -90,9 +90,9 @@ impl<'s> References<'s> {
         if let Some(anchor) = schema["$dynamicAnchor"].as_str() {
             self.dynamic.entry(anchor).or_default().push(pointer.clone());
         }
-        for (at, part) in subschemas(schema) {
-            let base = Self::base(part, self.draft, base);
-            self.gather(part, format!("{pointer}{at}"), &base, false);
+        for part in subschemas(schema) {
+            let base = Self::base(part.schema, self.draft, base);
+            self.gather(part.schema, format!("{pointer}{}", part.pointer), &base, false);
         }
     }
 
@@ -126,4 +126,34 @@ fn bare(address: &Url) -> String {
     let mut address = address.clone();
     address.set_fragment(None);
     address.into()
+}
+
+/// Returns whether every reference in `schema` keeps its meaning one level deeper, with its definitions left at the
+/// root.
+pub fn nests(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => members.iter().all(|(name, value)| match (name.as_str(), value) {
+            ("$ref", Value::String(to)) => to.starts_with("#/$defs/") || to.starts_with("#/definitions/"),
+            ("$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef", Value::String(_)) => false,
+            _ => nests(value),
+        }),
+        Value::Array(items) => items.iter().all(nests),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_that_break_when_nested_are_found() {
+        assert!(nests(&json!({ "properties": { "a": { "$ref": "#/$defs/a" } } })));
+        assert!(nests(&json!({ "properties": { "$ref": { "type": "string" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#" } } })));
+        assert!(!nests(&json!({ "properties": { "a": { "$ref": "#/properties/b" } } })));
+        assert!(!nests(&json!({ "$id": "https://example.com/a" })));
+    }
 }

@@ -9,7 +9,7 @@ use super::*;
 static SCANNER: LazyLock<Scanner> = LazyLock::new(scanner);
 
 #[test]
-fn scan_is_the_same_every_time_and_gives_nothing_away() {
+fn scan_is_deterministic_and_reveals_no_text() {
     tollhouse_fuzz::check("scan", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let document: Option<Value> = serde_json::from_str(&text).ok();
