@@ -19,7 +19,7 @@ pub enum TokenError {
     TooShort(#[from] TooShort),
     #[error("`{0}` can be read by others: set its mode to 0600")]
     Readable(String),
-    #[error("`{0}` cannot be made or read")]
+    #[error("`{0}` cannot be created or read")]
     File(String, #[source] io::Error),
 }
 

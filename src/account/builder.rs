@@ -230,10 +230,9 @@ impl Builders {
         noting.await
     }
 
-    /// Returns a builder's first key again if it has never been used, and writes the batch from `told`. Returns `None`
-    /// if it has been used. The caller must have verified that the same payment paid for the registration. A key that
-    /// can no longer be derived is replaced by a new one: the master key was rotated, or an earlier version created the
-    /// key.
+    /// Returns a builder's first key again if it has never been used, and writes the batch from `reported`. Returns
+    /// `None` if it has been used. The caller must have verified that the same payment paid for the registration. A key
+    /// that can no longer be derived, because the master key was rotated, is replaced by a new one.
     pub async fn complete(&self, id: &BuilderId, reported: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
         let reported = &reported;
         let completing = update(&*self.store, Durability::Durable, |mut tx| async move {

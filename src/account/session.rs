@@ -22,7 +22,7 @@ tollhouse_store::json_values!(Session);
 type SessionKey = (TerminatedText<String>, String);
 
 /// Minimum time between two writes of a session's last use, in milliseconds.
-const SEEN_EVERY_MS: u64 = 60_000;
+const WRITE_INTERVAL_MS: u64 = 60_000;
 /// How long a sign-in link is valid, in milliseconds.
 const LINK_MS: u64 = 60_000;
 /// Number of sessions read at once.
@@ -96,7 +96,7 @@ pub enum SessionError {
 
 impl fmt::Debug for OpenSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("OpenSession").field("owner", &self.owner).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
@@ -145,7 +145,7 @@ impl Sessions {
         let now = self.clock.now();
         let sealed = token.seal(credential).ok_or_else(|| SessionError::Random("a credential was not sealed".to_owned()))?;
         let session = Session { kind, created_at: now, seen_at: now, browser, sealed };
-        let position = place(&token.owner, &token.name());
+        let position = session_key(&token.owner, &token.name());
         let (position, session) = (&position, &session);
         let beginning = update(&*self.store, Durability::Buffered, |mut tx| async move {
             let others = tx.page(&SESSIONS, &SESSIONS.under(&position.0), PAGE, Direction::Forward).await?;
@@ -166,18 +166,14 @@ impl Sessions {
         if token.is_link() {
             return Ok(None);
         }
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        let opened = self.opened(token, &row);
-        if opened.is_some() {
-            self.seen(&row).await;
-        }
-        Ok(opened)
+        let Some((row, opened)) = self.find(token).await? else { return Ok(None) };
+        self.record_use(&row).await;
+        Ok(Some(opened))
     }
 
     /// Returns the account that a link would sign in, without using the link.
     pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        Ok(self.opened(token, &row).filter(|_| token.is_link()).map(|opened| opened.owner))
+        Ok(self.find(token).await?.filter(|_| token.is_link()).map(|(_, opened)| opened.owner))
     }
 
     /// Opens the first valid session among `tokens`. There can be several because a page on another port can set
@@ -192,10 +188,9 @@ impl Sessions {
         Ok(None)
     }
 
-    /// Uses a link to sign in. It works only once, for whoever is first.
+    /// Uses a link to sign in. It works only once.
     pub async fn redeem(&self, token: &Token) -> Result<Option<OpenSession>, StoreError> {
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
+        let Some((row, opened)) = self.find(token).await?.filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
         batch.remove(&SESSIONS, &row);
         match batch.commit(&*self.store, Durability::Buffered).await {
@@ -205,16 +200,19 @@ impl Sessions {
         }
     }
 
-    fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<OpenSession> {
-        let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(row))?;
-        let owner = token.account().to_owned();
-        Some(OpenSession { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
+    /// Returns the session or link of a token, if it has not ended.
+    async fn find(&self, token: &Token) -> Result<Option<(Row<SessionKey, Session>, OpenSession)>, StoreError> {
+        let name = token.name();
+        let Some(row) = SESSIONS.row(&*self.store, &session_key(&token.owner, &name)).await? else { return Ok(None) };
+        let Some(credential) = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(&row)) else { return Ok(None) };
+        let (owner, kind, form_token) = (token.account().to_owned(), row.value.kind, token.form_token());
+        Ok(Some((row, OpenSession { owner, name, kind, credential, form_token })))
     }
 
     /// Records that a session was used. If the write fails, the next use tries again.
-    async fn seen(&self, row: &Row<SessionKey, Session>) {
+    async fn record_use(&self, row: &Row<SessionKey, Session>) {
         let now = self.clock.now();
-        if now.0 < row.value.seen_at.0.saturating_add(SEEN_EVERY_MS) {
+        if now.0 < row.value.seen_at.0.saturating_add(WRITE_INTERVAL_MS) {
             return;
         }
         let mut batch = Batch::new();
@@ -238,7 +236,7 @@ impl Sessions {
             return Ok(());
         }
         let mut batch = Batch::new();
-        batch.delete(&SESSIONS, &place(owner, name));
+        batch.delete(&SESSIONS, &session_key(owner, name));
         batch.commit(&*self.store, Durability::Buffered).await.map(|_| ())
     }
 
@@ -279,7 +277,7 @@ impl Sessions {
     }
 }
 
-fn place(owner: &str, name: &str) -> SessionKey {
+fn session_key(owner: &str, name: &str) -> SessionKey {
     (TerminatedText(owner.to_owned()), name.to_owned())
 }
 

@@ -20,13 +20,13 @@ use tollhouse_store::live_migration::MigratableStore;
 use super::{migration, services::Services};
 
 /// Maximum time to wait for a slow receiver of a copy. The host keeps its journal meanwhile.
-const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum unread progress messages.
-const STEPS: usize = 16;
+const MAX_PENDING_STEPS: usize = 16;
 /// Maximum number of unresolved settlements to count.
 const MAX_UNRESOLVED: usize = 1_000;
 /// Bytes per write.
-const SENT: usize = 256 * 1024;
+const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Listens on the control socket as long as the host runs. If that is impossible, the host runs
 /// without it.
@@ -72,8 +72,12 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixSt
             tracing::info!("sending a copy of the store");
             let to = blocking(stream).map_err(removed)?;
             let keys = Ids { receipt: Some(services.signer.kid().to_owned()), master: Some(services.secrets.key_id()) };
-            write_dump(&*services.store, &Header::of(&*services.store, services.clock.now(), keys), BufWriter::with_capacity(SENT, to))
-                .await
+            write_dump(
+                &*services.store,
+                &Header::of(&*services.store, services.clock.now(), keys),
+                BufWriter::with_capacity(WRITE_BUFFER_BYTES, to),
+            )
+            .await
         }
         ControlRequest::Unresolved => {
             let (count, oldest) = services.payments.summarize_unresolved(MAX_UNRESOLVED).await?;
@@ -86,7 +90,7 @@ async fn answer(services: &Services, store: Arc<MigratableStore>, stream: UnixSt
 /// Moves the store, and reports progress. If the client disconnects before the end, the store
 /// stays.
 async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: String, password: Option<String>) -> io::Result<()> {
-    let (report, mut reported) = mpsc::channel(STEPS);
+    let (report, mut reported) = mpsc::channel(MAX_PENDING_STEPS);
     // A separate task, so that its last steps are not cut off.
     let moving = tokio::spawn(async move { migration::run(&store, &to, password.as_deref(), report).await });
     while let Some(step) = reported.recv().await {
@@ -111,6 +115,6 @@ async fn migrate_to(store: Arc<MigratableStore>, mut stream: UnixStream, to: Str
 fn blocking(stream: UnixStream) -> io::Result<std::os::unix::net::UnixStream> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(TAKEN_WITHIN))?;
+    stream.set_write_timeout(Some(SEND_TIMEOUT))?;
     Ok(stream)
 }

@@ -13,7 +13,7 @@ use super::keys::KeysError;
 /// Why a host does not start. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the data folder `{0}` cannot be made or read")]
+    #[error("the data folder `{0}` cannot be created or read")]
     Data(String, #[source] std::io::Error),
     #[error("the admin token cannot be used")]
     AdminToken(#[source] TokenError),

@@ -18,11 +18,11 @@ use super::services::Services;
 const POLL_EVERY: Duration = Duration::from_secs(60);
 
 /// Interval at which a host checks whether another one has finished publishing the built-in tools.
-const SHIPS_EVERY: Duration = Duration::from_millis(250);
+const SEED_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be
 /// determined](tollhouse_replica::Replica::can_tell_ages).
-const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
+const AGE_INDEPENDENT: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -87,7 +87,7 @@ where
     maintain(services, look, what, move |services, _| {
         let (replica, clock, doing) = (Arc::clone(&services.replica), services.clock.clone(), work(services));
         async move {
-            if !replica.can_expire() && !WHATEVER_THE_TIME.contains(&name) {
+            if !replica.can_expire() && !AGE_INDEPENDENT.contains(&name) {
                 return Ok(());
             }
             let done = replica.alone(name, every, |_| doing).await;
@@ -121,7 +121,7 @@ pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path
     let Services { catalog, replica, .. } = services;
     let mut waited = false;
     let tools = loop {
-        match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.ship(folder, &turn).await }).await? {
+        match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.publish_seed_tools(folder, &turn).await }).await? {
             Some(tools) => break tools,
             None if waited => {}
             None => {
@@ -129,7 +129,7 @@ pub(super) async fn publish_seed_tools(services: &Services, folder: Option<&Path
                 waited = true;
             }
         }
-        tokio::time::sleep(SHIPS_EVERY).await;
+        tokio::time::sleep(SEED_POLL_INTERVAL).await;
     };
     if tools > 0 {
         tracing::info!(tools, "published the built-in tools");

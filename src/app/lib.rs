@@ -65,7 +65,7 @@ use self::{
 };
 
 /// Interval for checking open settlements and removing old answers.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A host.
 pub struct App {
@@ -174,7 +174,7 @@ impl App {
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        catalog.store_index();
+        catalog.maintain_index();
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
         let receipts =
@@ -309,7 +309,7 @@ impl App {
         self.shared.shutdown.begin();
     }
 
-    /// Lets running calls and changes finish for at most `patience`, then ends the sandbox and writes pending records.
+    /// Lets running calls and changes finish for at most `timeout`, then ends the sandbox and writes pending records.
     pub async fn shutdown(&self, timeout: Duration) {
         self.begin_shutdown();
         self.shared.background.close();
@@ -341,7 +341,7 @@ impl App {
         let app = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(SWEEP).await;
+                tokio::time::sleep(SWEEP_INTERVAL).await;
                 let Some(app) = app.upgrade() else { return };
                 app.shared.limits.prune_idle();
                 app.services.mcp.prune_idle();
@@ -360,7 +360,7 @@ impl App {
                     tracing::error!(%error, "open settlements could not be checked");
                 }
                 drop(app);
-                tokio::time::sleep(SWEEP).await;
+                tokio::time::sleep(SWEEP_INTERVAL).await;
             }
         });
     }

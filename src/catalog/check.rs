@@ -7,7 +7,7 @@ use tollhouse_tool::{Endpoint, Owner, Slug, StaticResponse};
 
 use super::{
     Catalog, ChangedBy, Draft, KeepsResponse, PublishError,
-    examine::{ExaminedUpload, MAX_PROBLEMS, Problems, Upload},
+    examine::{DraftUpload, ExaminedUpload, MAX_PROBLEMS, Problems},
     scan::ScannedUpload,
 };
 
@@ -74,13 +74,13 @@ impl Catalog {
         let existing = existing.filter(|shown| by != ChangedBy::Builder || shown.endpoint.owner == owner);
         let existing = existing.as_ref().map(|shown| &shown.endpoint);
         let owner = existing.map_or(owner, |endpoint| endpoint.owner.clone());
-        let upload = Upload { draft: &draft, owner: &owner, by, existing, has_slug: slug.is_some(), has_handler: handler };
+        let upload = DraftUpload { draft: &draft, owner: &owner, by, existing, has_slug: slug.is_some(), has_handler: handler };
         let ExaminedUpload { mut endpoint, report, .. } = self.examine(&upload, &mut problems).await.map_err(|error| vec![error])?;
         let mut problems = problems.found;
         if let Some(report) = report {
             let attested_at = draft.is_attested().then(|| self.clock.now());
             let upload = ScannedUpload { handler: draft.handler.as_ref(), report, attested_at, by };
-            problems.extend(self.weigh_findings(&mut endpoint, upload).await.err());
+            problems.extend(self.apply_findings(&mut endpoint, upload).await.err());
         }
         if problems.is_empty() {
             return Ok(CheckedUpload { warnings: self.warnings_of(&draft, &endpoint).await, endpoint, existing: existing.is_some() });

@@ -44,7 +44,7 @@ pub struct Entry {
     pub(super) words: Slot,
     /// Its own limits, caps and tier cap. `None` if there are none.
     pub(super) requested: Option<Arc<String>>,
-    marks: EntryFlags,
+    flags: EntryFlags,
 }
 
 /// There may be a million entries.
@@ -138,13 +138,13 @@ impl Card {
 
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
         let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
-        let mut marks = EntryFlags::empty();
-        marks.set(EntryFlags::PAUSED, self.paused);
-        marks.set(EntryFlags::TAKEN_DOWN, self.taken_down);
-        marks.set(EntryFlags::HELD, self.held);
-        marks.set(EntryFlags::REJECTED, self.rejected);
-        marks.set(EntryFlags::TAKES_OBJECTS, self.takes_objects);
-        marks.set(EntryFlags::OWNER_SUSPENDED, owner_suspended);
+        let mut flags = EntryFlags::empty();
+        flags.set(EntryFlags::PAUSED, self.paused);
+        flags.set(EntryFlags::TAKEN_DOWN, self.taken_down);
+        flags.set(EntryFlags::HELD, self.held);
+        flags.set(EntryFlags::REJECTED, self.rejected);
+        flags.set(EntryFlags::TAKES_OBJECTS, self.takes_objects);
+        flags.set(EntryFlags::OWNER_SUSPENDED, owner_suspended);
         Entry {
             slug,
             id: self.id.packed(),
@@ -157,7 +157,7 @@ impl Card {
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
             requested: self.requested.clone().map(Arc::new),
-            marks,
+            flags,
         }
     }
 }
@@ -180,8 +180,8 @@ impl Entry {
 
     /// Returns whether it accepts calls, or why not.
     pub fn availability(&self) -> Availability {
-        let status = if self.marks.contains(EntryFlags::PAUSED) { Status::Paused } else { Status::Active };
-        let has = |mark| self.marks.contains(mark);
+        let status = if self.flags.contains(EntryFlags::PAUSED) { Status::Paused } else { Status::Active };
+        let has = |mark| self.flags.contains(mark);
         Availability::of(has(EntryFlags::TAKEN_DOWN), has(EntryFlags::HELD), has(EntryFlags::OWNER_SUSPENDED), status)
     }
 
@@ -190,7 +190,7 @@ impl Entry {
     }
 
     pub fn state(&self) -> EndpointState {
-        EndpointState::of(self.availability(), self.marks.contains(EntryFlags::REJECTED))
+        EndpointState::of(self.availability(), self.flags.contains(EntryFlags::REJECTED))
     }
 
     /// Returns whether everyone may see it, which is not the case while an admin holds it back.
@@ -206,7 +206,7 @@ impl Entry {
     /// Returns whether agents can call it as a named tool: it is active, and its input is an
     /// object.
     pub fn is_tool(&self) -> bool {
-        self.marks.contains(EntryFlags::TAKES_OBJECTS) && self.is_active()
+        self.flags.contains(EntryFlags::TAKES_OBJECTS) && self.is_active()
     }
 
     /// Returns whether it has this tag, ignoring ASCII case.
@@ -215,10 +215,10 @@ impl Entry {
     }
 
     pub(super) fn suspend_owner(&mut self, suspended: bool) {
-        self.marks.set(EntryFlags::OWNER_SUSPENDED, suspended);
+        self.flags.set(EntryFlags::OWNER_SUSPENDED, suspended);
     }
 
-    pub(super) fn asked(&self) -> RequestedLimits {
+    pub(super) fn own_limits(&self) -> RequestedLimits {
         self.requested.as_ref().and_then(|request| serde_json::from_str(request).ok()).unwrap_or_default()
     }
 }

@@ -50,7 +50,7 @@ impl Problems {
 }
 
 /// An upload and its context.
-pub(super) struct Upload<'a> {
+pub(super) struct DraftUpload<'a> {
     pub(super) draft: &'a Draft,
     pub(super) owner: &'a Owner,
     pub(super) by: ChangedBy,
@@ -76,20 +76,20 @@ impl Catalog {
     /// # Errors
     ///
     /// The first problem, if `problems` are not collected.
-    pub(super) async fn examine(&self, upload: &Upload<'_>, problems: &mut Problems) -> Result<ExaminedUpload, PublishError> {
-        let Upload { draft, owner, by, existing, .. } = *upload;
+    pub(super) async fn examine(&self, upload: &DraftUpload<'_>, problems: &mut Problems) -> Result<ExaminedUpload, PublishError> {
+        let DraftUpload { draft, owner, by, existing, .. } = *upload;
         if by == ChangedBy::Builder && !draft.is_attested() {
             problems.note(Err::<(), _>(PublishError::AttestationRequired))?;
         }
         let mut endpoint = self.endpoint_of(upload, self.clock.now());
         problems.note_all(draft::field_problems(&endpoint, &draft.note))?;
-        problems.note(self.payable(&draft.accepts))?;
-        problems.note(self.known_to_all(draft.settle).await)?;
+        problems.note(self.check_accepts(&draft.accepts))?;
+        problems.note(self.check_settle_support(draft.settle).await)?;
         problems.note(self.may_publish(owner, by))?;
         if existing.is_none() {
             problems.note(self.room_for(owner, by))?;
             if upload.has_slug {
-                problems.note(self.free_slug(&draft.slug, owner, by).await)?;
+                problems.note(self.claim_slug(&draft.slug, owner, by).await)?;
             }
         }
         problems.note_all(draft.limit_problems(&draft::ceilings(&self.policy().policy, by)).take(MAX_PROBLEMS))?;
@@ -98,7 +98,7 @@ impl Catalog {
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
         // To find the problems of each schema, they are compiled one by one, after the handler.
         let schemas = if problems.first_only {
-            self.bounded(owner, input, output).await?;
+            self.check_schema_cost(owner, input, output).await?;
             worker_schemas(input, output)
         } else {
             Schemas::default()
@@ -116,7 +116,7 @@ impl Catalog {
         };
         if problems.first_only {
             let bundle = prepared.as_ref().and_then(|prepared| prepared.bundle.clone());
-            self.check_promises(endpoint.clone(), bundle).await?;
+            self.check_static_response(endpoint.clone(), bundle).await?;
         } else {
             problems.note_all(self.schema_problems(&endpoint).await)?;
         }
@@ -127,11 +127,11 @@ impl Catalog {
     async fn schema_problems(&self, endpoint: &Endpoint) -> Vec<PublishError> {
         let anything = Arc::new(json!({}));
         let (input, output) = (&endpoint.input_schema, &endpoint.output_schema);
-        let mut problems: Vec<_> = self.usable(endpoint, input, &anything).await.err().into_iter().collect();
-        let promised = match self.usable(endpoint, &anything, output).await {
+        let mut problems: Vec<_> = self.check_schemas(endpoint, input, &anything).await.err().into_iter().collect();
+        let promised = match self.check_schemas(endpoint, &anything, output).await {
             Ok(()) => {
                 let endpoint = Endpoint { input_schema: Arc::clone(&anything), ..endpoint.clone() };
-                self.check_promises(endpoint, None).await
+                self.check_static_response(endpoint, None).await
             }
             unusable => unusable,
         };
@@ -141,8 +141,8 @@ impl Catalog {
 
     /// Creates the endpoint of an upload, before its handler and scan result are set. Invalid limits
     /// and hosts, which are reported elsewhere, count as absent.
-    pub(super) fn endpoint_of(&self, upload: &Upload<'_>, now: Timestamp) -> Endpoint {
-        let Upload { draft, owner, by, existing, .. } = *upload;
+    pub(super) fn endpoint_of(&self, upload: &DraftUpload<'_>, now: Timestamp) -> Endpoint {
+        let DraftUpload { draft, owner, by, existing, .. } = *upload;
         let policy = self.policy();
         let limits = draft.limits(&draft::ceilings(&policy.policy, by)).unwrap_or_default();
         let mut endpoint = Endpoint {
@@ -184,8 +184,8 @@ impl Catalog {
             slug: draft.slug.clone(),
         };
         let had = existing.map(Entitlements::of).unwrap_or_default();
-        let wish = AccessSet { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
-        had.changed(&wish, &policy.policy, by).put(&mut endpoint);
+        let wanted = AccessSet { capabilities: draft.capabilities, hosts: draft::hosts(&draft.allowed_hosts).unwrap_or_default() };
+        had.changed(&wanted, &policy.policy, by).put(&mut endpoint);
         endpoint
     }
 }

@@ -26,7 +26,7 @@ use super::{
 const CARDS_AT_ONCE: usize = 1_000;
 
 /// Maximum attempts to show an endpoint that a call loads at the same time.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 #[async_trait]
 impl FollowedState for Catalog {
@@ -50,8 +50,8 @@ impl FollowedState for Catalog {
 
     async fn reload(&self) -> Result<(), StoreError> {
         self.follow_policy().await?;
-        let judged = self.builders.standing().await?;
-        let builders: BTreeSet<_> = judged.keys().chain(self.builder_standing.load().keys()).cloned().collect();
+        let decided = self.builders.standing().await?;
+        let builders: BTreeSet<_> = decided.keys().chain(self.builder_standing.load().keys()).cloned().collect();
         for builder in builders {
             self.follow_builder(&builder).await?;
         }
@@ -65,9 +65,22 @@ impl FollowedState for Catalog {
 }
 
 impl Catalog {
+    /// Puts the stored policy in force.
     pub(super) async fn follow_policy(&self) -> Result<(), StoreError> {
         let _shown = self.showing.lock().await;
-        self.show_policy().await
+        let found = POLICY.found(&*self.store, &()).await?;
+        let stored = match found.map(|found| POLICY.read(found)).transpose() {
+            Ok(row) => row.map(|row| row.value).unwrap_or_default(),
+            Err(error) => {
+                tracing::error!(%error, "the stored policy is unreadable; the previous one stays in force");
+                return Ok(());
+            }
+        };
+        if *self.policy() != stored {
+            self.policy.store(Arc::new(stored));
+            self.narrow_cached();
+        }
+        Ok(())
     }
 
     pub(super) async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
@@ -98,37 +111,20 @@ impl Catalog {
 
     /// Returns whether an endpoint is as this host's commit left it. If not, makes the newer change of another host visible. The caller
     /// holds the lock of showing, and has not shown it yet.
-    pub(super) async fn is_remaining(&self, slug: &str, remaining: Option<&Endpoint>) -> bool {
+    pub(super) async fn is_as_committed(&self, slug: &str, committed: Option<&Endpoint>) -> bool {
         if !self.store.is_shared() {
             return true;
         }
         // If it cannot be read, notifications about later changes are still to come.
         let Ok(Ok(stored)) = self.read_stored(slug).await else { return true };
         let known = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
-        if stored.as_ref().map(known) == remaining.map(known) {
+        if stored.as_ref().map(known) == committed.map(known) {
             return true;
         }
         if let Err(error) = self.show_stored(slug, stored.as_ref()) {
             tracing::warn!(endpoint.slug = slug, %error, "another host's change could not be applied; its notification will apply it");
         }
         false
-    }
-
-    /// Puts the stored policy in force. The caller holds the lock of showing.
-    async fn show_policy(&self) -> Result<(), StoreError> {
-        let found = POLICY.found(&*self.store, &()).await?;
-        let stored = match found.map(|found| POLICY.read(found)).transpose() {
-            Ok(row) => row.map(|row| row.value).unwrap_or_default(),
-            Err(error) => {
-                tracing::error!(%error, "the stored policy is unreadable; the previous one stays in force");
-                return Ok(());
-            }
-        };
-        if *self.policy() != stored {
-            self.policy.store(Arc::new(stored));
-            self.narrow_ready();
-        }
-        Ok(())
     }
 
     /// Makes the stored state of every endpoint visible, by the cards that have changed.
@@ -164,7 +160,7 @@ impl Catalog {
             }
             return Ok(());
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.show_once(slug, stored) {
                 Ok(true) => return Ok(()),
                 // A call has loaded the old state meanwhile.
@@ -193,9 +189,9 @@ impl Catalog {
             self.show_entry(stored);
             self.shown_cache.remove(slug);
         }
-        let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
-        live.grant.set(may_touch);
-        self.make_known(&live);
+        let Some((grants, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
+        live.grant.set(grants);
+        self.put_live(&live);
         match ready {
             Some(before) if before.endpoint.id != live.endpoint.id => self.revoke(&before),
             Some(before) if before.endpoint.version != live.endpoint.version || schemas_differ(&before.endpoint, &live.endpoint) => {

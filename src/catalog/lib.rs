@@ -22,9 +22,7 @@ mod error;
 mod examine;
 mod find;
 mod follow;
-mod index_upkeep;
 mod limits;
-mod list;
 mod live;
 mod live_builder;
 mod narrow;
@@ -90,8 +88,7 @@ pub use self::{
     entitlements::ChangedBy,
     entry::Entry,
     error::PublishError,
-    find::ListProgress,
-    list::EndpointPage,
+    find::{EndpointPage, ListProgress},
     live::{FixedAnswer, FrontForm, LiveEndpoint, MakeForm, ShownEndpoint},
     order::{Order, OrderPosition},
     patch::Patch,
@@ -110,7 +107,7 @@ use crate::{safety::Scanner, source::Sources};
 const MAX_UPLOADS: usize = 2;
 
 /// Maximum uploads that are scanned, or whose schemas are measured, at the same time.
-const READINGS: usize = 4;
+const MAX_UPLOAD_READS: usize = 4;
 
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
 tollhouse_store::json_values!(PolicyInForce);
@@ -259,14 +256,14 @@ impl Catalog {
 
     /// Applies the limits and tier of the policy in force to cached endpoints. Others get them when
     /// they are created.
-    pub(crate) fn narrow_ready(&self) {
+    pub(crate) fn narrow_cached(&self) {
         self.rebuild.fetch_add(1, Ordering::SeqCst);
         self.shown_cache.clear();
         for live in self.ready.all() {
             let before = &live.endpoint;
             if self.limits_of(before) != before.limits || self.tier_of(before) != before.tier {
                 let narrowed = Arc::new(self.rebuild(&live));
-                self.make_known(&narrowed);
+                self.put_live(&narrowed);
                 self.leave_tier(before, &narrowed.endpoint);
             }
         }
@@ -344,7 +341,7 @@ impl Catalog {
     }
 
     /// Makes new calls use this version of an endpoint.
-    fn make_known(&self, live: &Arc<LiveEndpoint>) {
+    fn put_live(&self, live: &Arc<LiveEndpoint>) {
         let slug = &live.endpoint.slug;
         self.shown_cache.remove(slug.as_str());
         self.evict(&self.ready.put(slug, Arc::clone(live)));
@@ -353,7 +350,7 @@ impl Catalog {
     }
 
     /// Checks that the host accepts the ways to pay that the owner wants.
-    fn payable(&self, accepts: &[String]) -> Result<(), PublishError> {
+    fn check_accepts(&self, accepts: &[String]) -> Result<(), PublishError> {
         let named = |position: usize| accepts[..position].contains(&accepts[position]);
         let unknown = (0..accepts.len()).find(|position| !self.payment.takes(&accepts[*position]) || named(*position));
         let Some(position) = unknown else { return Ok(()) };
@@ -364,7 +361,7 @@ impl Catalog {
 
     /// Checks that all hosts of the store support this time of the charge. From then on, no host that does not support it
     /// can start.
-    async fn known_to_all(&self, settle: SettleTime) -> Result<(), PublishError> {
+    async fn check_settle_support(&self, settle: SettleTime) -> Result<(), PublishError> {
         if settle.is_after() || self.sources.replica.may_write(SETTLED_BEFORE).await? { Ok(()) } else { Err(PublishError::OlderHosts) }
     }
 }

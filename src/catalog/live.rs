@@ -58,7 +58,7 @@ const OVERHEAD_BYTES: usize = 4 << 10;
 
 /// Approximate memory of JSON as a multiple of its length, including derived data. Rather too high
 /// than too low.
-const IN_MEMORY: usize = 10;
+const JSON_MEMORY_FACTOR: usize = 10;
 
 impl Deref for LiveEndpoint {
     type Target = ShownEndpoint;
@@ -103,7 +103,7 @@ impl fmt::Debug for LiveEndpoint {
 
 impl SharedCacheKey for ShownEndpoint {
     fn bytes(&self) -> usize {
-        OVERHEAD_BYTES + IN_MEMORY * self.record.bytes()
+        OVERHEAD_BYTES + JSON_MEMORY_FACTOR * self.record.bytes()
     }
 
     fn is_in_use(&self, _holders: usize) -> bool {
@@ -115,7 +115,7 @@ impl SharedCacheKey for LiveEndpoint {
     fn bytes(&self) -> usize {
         let code = self.bundle.as_ref().and_then(|bundle| bundle.source.as_ref()).map_or(0, |source| source.text.len());
         let answer = match &self.runs {
-            EndpointCode::Static(response) => IN_MEMORY * response.text().len(),
+            EndpointCode::Static(response) => JSON_MEMORY_FACTOR * response.text().len(),
             EndpointCode::Builtin(_) | EndpointCode::Js => 0,
         };
         self.shown.bytes() + code + answer

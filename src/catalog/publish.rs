@@ -12,7 +12,7 @@ use super::{
     Catalog, ChangedBy, Draft, LiveEndpoint, PublishError,
     commit::CatalogChange,
     draft,
-    examine::{ExaminedUpload, Problems, Upload},
+    examine::{DraftUpload, ExaminedUpload, Problems},
     scan::ScannedUpload,
     seed_tools,
     source::StagedVersion,
@@ -21,12 +21,12 @@ use super::{
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 
 /// Maximum attempts to add an endpoint that conflicts with other changes of its owner's endpoints.
-const TRIES: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 
 impl Catalog {
     /// Publishes the built-in tools, or those in `folder`, unless the catalog was filled before.
     /// Records that as long as it is this host's `turn`.
-    pub async fn ship(&self, folder: Option<&Path>, turn: &JobRun) -> Result<usize, PublishError> {
+    pub async fn publish_seed_tools(&self, folder: Option<&Path>, turn: &JobRun) -> Result<usize, PublishError> {
         if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
         }
@@ -55,12 +55,12 @@ impl Catalog {
     /// An invalid field, a slug that is taken, a handler that does not load, blocked content, a
     /// missing attestation, or too many endpoints.
     pub async fn create(&self, draft: Draft, owner: Owner, by: ChangedBy) -> Result<Arc<LiveEndpoint>, PublishError> {
-        let upload = Upload { draft: &draft, owner: &owner, by, existing: None, has_slug: true, has_handler: true };
+        let upload = DraftUpload { draft: &draft, owner: &owner, by, existing: None, has_slug: true, has_handler: true };
         let mut examined = {
             let _permit = self.permit(&owner, by)?;
             self.examine(&upload, &mut Problems::first_only()).await?
         };
-        let mut staged = self.lay(examined.prepared.as_mut(), examined.report.as_ref(), by).await?;
+        let mut staged = self.stage(examined.prepared.as_mut(), examined.report.as_ref(), by).await?;
         let mut tries = 0;
         let created = loop {
             let created = self.create_once(&upload, &examined, staged.as_mut()).await;
@@ -68,7 +68,7 @@ impl Catalog {
             // Another host has added or removed an endpoint of the owner, or stored or removed the
             // same version, at the same time.
             match created {
-                Err(PublishError::Store(StoreError::Conflict)) if tries < TRIES => {}
+                Err(PublishError::Store(StoreError::Conflict)) if tries < MAX_ATTEMPTS => {}
                 created => break created,
             }
         };
@@ -79,17 +79,17 @@ impl Catalog {
     /// Publishes an examined upload, in one attempt.
     async fn create_once(
         &self,
-        upload: &Upload<'_>,
+        upload: &DraftUpload<'_>,
         examined: &ExaminedUpload,
         staged: Option<&mut StagedVersion>,
     ) -> Result<Arc<LiveEndpoint>, PublishError> {
-        let Upload { draft, owner, by, .. } = *upload;
+        let DraftUpload { draft, owner, by, .. } = *upload;
         // The examination may have taken long, so everything that may have changed is checked again.
         let _one = self.changing.lock().await;
         self.may_publish(owner, by)?;
         self.room_for(owner, by)?;
-        let mut rows = self.free_slug(&draft.slug, owner, by).await?;
-        rows.append(self.one_more(owner, by).await?);
+        let mut rows = self.claim_slug(&draft.slug, owner, by).await?;
+        rows.append(self.count_added(owner, by).await?);
         draft.limits(&draft::ceilings(&self.policy().policy, by))?;
         let now = self.clock.now();
         let mut endpoint = self.endpoint_of(upload, now);
@@ -101,7 +101,7 @@ impl Catalog {
         rows.append(self.claim(&endpoint, handler).await?);
         if let Some(report) = &examined.report {
             let attested_at = draft.is_attested().then_some(now);
-            self.weigh_findings(&mut endpoint, ScannedUpload { handler, report: report.clone(), attested_at, by }).await?;
+            self.apply_findings(&mut endpoint, ScannedUpload { handler, report: report.clone(), attested_at, by }).await?;
         }
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
         let bundle = examined.prepared.as_ref().and_then(|prepared| prepared.bundle.clone());

@@ -123,7 +123,7 @@ impl Catalog {
         let report = self.scan(&read, handler.as_ref()).await?;
         // Most results are unchanged. Those endpoints are not loaded.
         let known = self.with_provenance(&read, handler.as_ref(), report.clone()).await?;
-        if self.judged_by(&read, known).is_none() {
+        if self.with_findings(&read, known).is_none() {
             return Ok(None);
         }
         let _one = self.changing.lock().await;
@@ -134,7 +134,7 @@ impl Catalog {
             return Ok(None);
         }
         let report = self.with_provenance(old, handler.as_ref(), report).await?;
-        let Some((mut endpoint, kind)) = self.judged_by(old, report) else { return Ok(None) };
+        let Some((mut endpoint, kind)) = self.with_findings(old, report) else { return Ok(None) };
         let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
         if newly.is_some() {
             endpoint.decided_on = None;
@@ -150,7 +150,7 @@ impl Catalog {
     }
 
     /// Returns the endpoint with its findings, and how it is held back. `None` if nothing changes.
-    fn judged_by(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
+    fn with_findings(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
         let found = match open {

@@ -17,6 +17,7 @@ use super::{
     commit::{CatalogChange, transitions},
     entitlements::{AccessSet, Entitlements},
     entry::waits,
+    limits::checked_limit,
     scan::{approve_findings, disapprove_findings},
 };
 
@@ -89,8 +90,8 @@ impl Catalog {
             ReviewAction::Approve => {
                 let given = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &had.requested)?;
                 may_grant(old, &had, &given)?;
-                self.something(decidable(old) || capped || given != had.requested)?;
-                self.apply_standing(&mut endpoint, had.approved(&given));
+                require(decidable(old) || capped || given != had.requested)?;
+                self.set_entitlements(&mut endpoint, had.approved(&given));
                 endpoint.decided_on = decidable(old).then(|| decided_on(old));
                 if decidable(old) {
                     endpoint.approve();
@@ -102,8 +103,8 @@ impl Catalog {
                 }
             }
             ReviewAction::Reject => {
-                self.something(waits(old))?;
-                self.apply_standing(&mut endpoint, had.rejected());
+                require(waits(old))?;
+                self.set_entitlements(&mut endpoint, had.rejected());
                 endpoint.decided_on = Some(decided_on(old));
                 if let Some(hold) = &mut endpoint.review.hold {
                     hold.kind = HoldKind::ContentBlocked;
@@ -114,24 +115,24 @@ impl Catalog {
             ReviewAction::Reopen => {
                 let before = endpoint.decided_on.take().ok_or(PublishError::NothingToDecide)?;
                 let request = AccessSet { capabilities: before.requested_capabilities, hosts: before.requested_hosts.clone() };
-                self.apply_standing(&mut endpoint, had.reopened(&request));
+                self.set_entitlements(&mut endpoint, had.reopened(&request));
                 reopen(&mut endpoint, before);
                 // If everything requested is granted, it stays so. Use `revoke` to undo that.
-                self.something(decidable(&endpoint))?;
+                require(decidable(&endpoint))?;
             }
             ReviewAction::Revoke => {
                 let taken = AccessSet::named(verdict.capabilities, verdict.allowed_hosts.as_ref(), &AccessSet::default())?;
                 if taken.is_empty() {
-                    return Err(PublishError::field("", "name what is taken back in `capabilities` or `allowedHosts`"));
+                    return Err(PublishError::field("", "name the rights to revoke in `capabilities` or `allowedHosts`"));
                 }
-                self.apply_standing(&mut endpoint, had.revoked(&taken));
+                self.set_entitlements(&mut endpoint, had.revoked(&taken));
             }
             ReviewAction::Takedown => {
-                self.something(old.review.taken_down.is_none())?;
+                require(old.review.taken_down.is_none())?;
                 endpoint.review.taken_down = Some(now);
             }
             ReviewAction::Restore => {
-                self.something(old.review.taken_down.is_some())?;
+                require(old.review.taken_down.is_some())?;
                 endpoint.review.taken_down = None;
             }
         }
@@ -156,10 +157,10 @@ impl Catalog {
         self.leave_tier(old, &live.endpoint);
         Ok(live)
     }
+}
 
-    fn something(&self, there: bool) -> Result<(), PublishError> {
-        if there { Ok(()) } else { Err(PublishError::NothingToDecide) }
-    }
+fn require(is_pending: bool) -> Result<(), PublishError> {
+    if is_pending { Ok(()) } else { Err(PublishError::NothingToDecide) }
 }
 
 impl ReviewDecision {
@@ -181,14 +182,10 @@ impl ReviewDecision {
     fn cap(&self, endpoint: &mut Endpoint) -> Result<bool, PublishError> {
         let ceilings = Limits::ceilings();
         for (name, value) in &self.limits {
-            let pointer = format!("/limits/{name}");
-            let Some(ceiling) = ceilings.get(name) else {
-                return Err(PublishError::field(pointer, format!("there is no limit called `{name}`")));
-            };
-            match value.as_u64() {
-                _ if value.is_null() => _ = endpoint.limit_caps.remove(name),
-                Some(cap) if (1..=ceiling).contains(&cap) => _ = endpoint.limit_caps.insert(name.clone(), cap),
-                _ => return Err(PublishError::field(pointer, format!("`{name}` is a whole number from 1 to {ceiling}, or null"))),
+            if value.is_null() && ceilings.get(name).is_some() {
+                endpoint.limit_caps.remove(name);
+            } else {
+                endpoint.limit_caps.insert(name.clone(), checked_limit(name, value, &ceilings, ", or null")?);
             }
         }
         endpoint.tier_cap = self.tier.unwrap_or(endpoint.tier_cap);
@@ -237,7 +234,7 @@ fn may_grant(endpoint: &Endpoint, had: &Entitlements, given: &AccessSet) -> Resu
     let request = had.requested().capabilities.union(had.withheld.capabilities).union(refused);
     let unasked = given.capabilities.without(request);
     match unasked.names().next() {
-        Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner does not ask for `{name}`"))),
+        Some(name) => Err(PublishError::field(format!("/capabilities/{name}"), format!("its owner has not requested `{name}`"))),
         None => Ok(()),
     }
 }

@@ -26,7 +26,7 @@ const SATURATION: f32 = 1.2;
 const LENGTH: f32 = 0.5;
 
 /// Removed texts that may stay in the index, besides half as many as there are others.
-const FEW_REMOVED: usize = 1_024;
+const MIN_REMOVED: usize = 1_024;
 
 /// The item that a text belongs to.
 pub trait Item: Clone {
@@ -127,7 +127,7 @@ impl<T: Item> Index<T> {
 
     /// Returns whether so many texts were removed that [`Index::compact`] is due.
     pub fn needs_compaction(&self) -> bool {
-        self.removed > self.live / 2 + FEW_REMOVED
+        self.removed > self.live / 2 + MIN_REMOVED
     }
 
     /// Drops the postings of removed texts. Takes less than a second for a million texts.
@@ -168,7 +168,7 @@ impl<T: Item> Index<T> {
 
     /// Returns the score of each text by slot.
     fn scores(&self, query: &Query) -> Vec<f32> {
-        let mut matches: Vec<_> = query.stems(|stem| self.stems.get(stem), |prefix| self.with_prefix(prefix)).collect();
+        let mut matches: Vec<_> = query.stems(|stem| self.find(stem), |prefix| self.with_prefix(prefix)).collect();
         matches.sort_by_key(|(postings, _)| postings.len());
         let mut scores = vec![0.0; self.items.len()];
         let texts = self.live + self.removed;
@@ -189,7 +189,17 @@ impl<T: Item> Index<T> {
     /// Returns the postings of the first stems with this prefix, in order.
     fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = &Postings> {
         let from = self.stems.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
-        from.take_while(move |(stem, _)| stem.starts_with(prefix)).take(MAX_ENDINGS).map(|(_, postings)| postings)
+        let postings = from.take_while(move |(stem, _)| stem.starts_with(prefix)).map(|(_, postings)| postings);
+        postings.filter(move |postings| self.has_texts(postings)).take(MAX_ENDINGS)
+    }
+
+    /// Returns the postings of a stem, if a text still has it.
+    fn find(&self, stem: &str) -> Option<&Postings> {
+        self.stems.get(stem).filter(|postings| self.has_texts(postings))
+    }
+
+    fn has_texts(&self, postings: &Postings) -> bool {
+        postings.iter().any(|(slot, _)| self.items[slot as usize].is_some())
     }
 }
 

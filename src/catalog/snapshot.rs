@@ -15,20 +15,20 @@ use super::{
     Entry,
     nearest::NamePattern,
     order::{Order, OrderPosition, OrderedEntries},
-    tag_index::{TagIndex, fewer, more},
+    tag_index::{TagIndex, decrement, increment},
 };
 use crate::search::{Index, Query, SearchHits, Text, WeighedText};
 
 /// Maximum endpoints that are sorted for one page. If there are more, the ordered list is scanned
 /// instead.
-const FEW: usize = 2_000;
+const MAX_SORTED: usize = 2_000;
 
 /// Maximum candidates for similar names: names with the same beginning, and names with some of its
 /// words.
-const LIKE: usize = 10_000;
-const LIKE_BY_WORDS: usize = 1_000;
+const MAX_CANDIDATES: usize = 10_000;
+const MAX_CANDIDATES_BY_WORDS: usize = 1_000;
 /// Required length of the common beginning, if there are too many names to compare all.
-const BEGINS: usize = 2;
+const PREFIX_CHARS: usize = 2;
 
 /// The search is not available yet: words of existing endpoints are being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +134,7 @@ impl Snapshot {
         let key = after.map_or((0, ""), |position| (position.rank, position.slug.as_str()));
         let rank = move |entry: &Entry| order.map_or(0, |order| order.rank(entry));
         let (count, narrowest) = self.narrowest(filter);
-        if count <= FEW && *filter != EndpointFilter::default() {
+        if count <= MAX_SORTED && *filter != EndpointFilter::default() {
             let taken = narrowest.filter(|entry| filter.takes(entry)).filter(|entry| (rank(entry), entry.slug.as_str()) > key);
             let mut taken: Vec<_> = taken.collect();
             taken.sort_unstable_by_key(|entry| (rank(entry), entry.slug.as_str()));
@@ -257,16 +257,16 @@ impl Snapshot {
     /// there are very many endpoints, only those that begin alike or share words.
     pub fn nearest(&self, name: &str, keep: impl Fn(&Entry) -> bool) -> Vec<&Arc<Entry>> {
         let Some(pattern) = NamePattern::of(name) else { return Vec::new() };
-        let like: Box<dyn Iterator<Item = &Arc<Entry>>> = match self.len() <= LIKE {
+        let like: Box<dyn Iterator<Item = &Arc<Entry>>> = match self.len() <= MAX_CANDIDATES {
             true => Box::new(self.values()),
             false => {
                 let mut like = BTreeMap::new();
-                let begins: String = name.trim().chars().take(BEGINS).flat_map(char::to_lowercase).collect();
+                let begins: String = name.trim().chars().take(PREFIX_CHARS).flat_map(char::to_lowercase).collect();
                 // No slug is as short as the prefix, so all slugs with the prefix come after it.
-                let beginning = self.after(&begins).take_while(|entry| entry.slug.as_str().starts_with(&begins)).take(LIKE);
+                let beginning = self.after(&begins).take_while(|entry| entry.slug.as_str().starts_with(&begins)).take(MAX_CANDIDATES);
                 like.extend(beginning.map(|entry| (entry.slug.as_str(), entry)));
                 let words = Query::parse(&name.chars().take(Query::MAX_CHARS).collect::<String>()).ok();
-                let found = words.and_then(|words| self.search(&words, 0, LIKE_BY_WORDS, |_| true).ok());
+                let found = words.and_then(|words| self.search(&words, 0, MAX_CANDIDATES_BY_WORDS, |_| true).ok());
                 let found = found.into_iter().flat_map(|found| found.items);
                 like.extend(found.filter_map(|entry| self.get(entry.slug.as_str())).map(|entry| (entry.slug.as_str(), entry)));
                 Box::new(like.into_values())
@@ -299,17 +299,17 @@ impl Snapshot {
     pub(super) fn put(&mut self, mut entry: Entry, text: Option<&Text<'_>>) {
         let before = self.get(entry.slug.as_str()).cloned();
         if let Some(before) = &before {
-            self.take_out(before);
+            self.remove_from_orders(before);
             // Shared values are stored only once.
             entry.slug = before.slug.clone();
         }
         if let Some((owner, _)) = self.owners.get_key_value(&*entry.owner) {
             entry.owner = Arc::clone(owner);
         }
-        more(&mut self.owners, &entry.owner);
+        increment(&mut self.owners, &entry.owner);
         if let Some(request) = entry.requested.take() {
             let request = self.requested.get_key_value(&*request).map_or(request, |(known, _)| Arc::clone(known));
-            more(&mut self.requested, &request);
+            increment(&mut self.requested, &request);
             entry.requested = Some(request);
         }
         entry.tags.iter_mut().for_each(|tag| *tag = self.tags.known(tag));
@@ -346,18 +346,18 @@ impl Snapshot {
             self.by_price.put(&entry);
             self.newest.put(&entry);
             self.tags.put(&entry);
-            more(&mut self.prices, &entry.max_usd.0);
+            increment(&mut self.prices, &entry.max_usd.0);
         }
     }
 
     pub(super) fn remove(&mut self, slug: &str) {
         let Some(before) = self.get(slug).cloned() else { return };
-        self.take_out(&before);
+        self.remove_from_orders(&before);
         self.index_mut().remove(before.words);
     }
 
     /// Removes an entry from everything except the search index.
-    fn take_out(&mut self, entry: &Arc<Entry>) {
+    fn remove_from_orders(&mut self, entry: &Arc<Entry>) {
         self.all.remove(entry);
         self.ids.remove(entry);
         self.owned.remove(entry);
@@ -367,10 +367,10 @@ impl Snapshot {
             self.by_price.remove(entry);
             self.newest.remove(entry);
             self.tags.remove(entry);
-            fewer(&mut self.prices, &entry.max_usd.0);
+            decrement(&mut self.prices, &entry.max_usd.0);
         }
-        fewer(&mut self.owners, &entry.owner);
-        entry.requested.iter().for_each(|request| fewer(&mut self.requested, request));
+        decrement(&mut self.owners, &entry.owner);
+        entry.requested.iter().for_each(|request| decrement(&mut self.requested, request));
         self.counts.take(entry);
     }
 }

@@ -30,8 +30,8 @@ pub(super) struct SnapshotBuilder {
 impl SnapshotBuilder {
     pub(super) fn add(&mut self, mut entry: Entry) {
         // Shared values are stored only once.
-        entry.owner = once(&mut self.owners, entry.owner);
-        entry.requested = entry.requested.map(|request| once(&mut self.requested, request));
+        entry.owner = intern(&mut self.owners, entry.owner);
+        entry.requested = entry.requested.map(|request| intern(&mut self.requested, request));
         for tag in &mut entry.tags {
             match self.tags.get(tag) {
                 Some(known) => *tag = Arc::clone(known),
@@ -47,7 +47,7 @@ impl SnapshotBuilder {
     }
 
     /// Returns the snapshot without search words, which [`Snapshot::add_words`] adds.
-    pub(super) fn done(self) -> Snapshot {
+    pub(super) fn build(self) -> Snapshot {
         let Self { all, owners, requested: request, tags: _, prices, counts } = self;
         let mut by_share: Vec<_> = owners.keys().map(|owner| owner.share()).collect();
         by_share.sort_unstable();
@@ -80,12 +80,12 @@ impl SnapshotBuilder {
 
 impl Default for Snapshot {
     fn default() -> Self {
-        SnapshotBuilder::default().done()
+        SnapshotBuilder::default().build()
     }
 }
 
 /// Returns the shared copy of a value, and counts its uses.
-fn once<T: Eq + Hash>(known: &mut HashMap<Arc<T>, usize>, value: Arc<T>) -> Arc<T> {
+fn intern<T: Eq + Hash>(known: &mut HashMap<Arc<T>, usize>, value: Arc<T>) -> Arc<T> {
     let value = known.get_key_value(&value).map_or(value, |(known, _)| Arc::clone(known));
     *known.entry(Arc::clone(&value)).or_default() += 1;
     value

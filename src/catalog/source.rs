@@ -23,10 +23,10 @@ pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding(
 
 /// Maximum size of a version in its row, in bytes. The first call of a host waits for it, and for one more request if it is an object.
 /// For longer versions, the worker takes as long to read them, and a database would also write them to its log and to each standby.
-pub(super) const IN_ROW: usize = 16 * 1024;
+pub(super) const MAX_ROW_BYTES: usize = 16 * 1024;
 
 /// Maximum time to wait for an object.
-const GET_WITHIN: Duration = Duration::from_secs(5);
+const GET_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The content of a version, whose name is its hash.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -208,7 +208,7 @@ impl Sources {
             tracing::error!(version, object.name, error, "the source of a version is lost");
             Err(PublishError::Lost(error))
         };
-        match tokio::time::timeout(GET_WITHIN, self.objects.get(&object.name, Some(&object.sha256))).await {
+        match tokio::time::timeout(GET_TIMEOUT, self.objects.get(&object.name, Some(&object.sha256))).await {
             Ok(Ok(Some(content))) => match StoredVersion::of_bytes(&content) {
                 Some(stored) => Ok(Some(stored)),
                 None => lost("its object is no version".to_owned()),
@@ -218,16 +218,16 @@ impl Sources {
             Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
             Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is away: {error}"))),
-            Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_WITHIN.as_secs()))),
+            Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_TIMEOUT.as_secs()))),
         }
     }
 
     /// Writes a long version to an object, unless it is already stored. If that is impossible now, or some hosts could not find it there,
     /// it will be stored in its row.
-    pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<StagedVersion, StoreError> {
+    pub(super) async fn stage(&self, version: &str, stored: StoredVersion) -> Result<StagedVersion, StoreError> {
         let content = Bytes::from(stored.to_bytes());
         let bytes = content.len();
-        let is_apart = bytes > IN_ROW && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
+        let is_apart = bytes > MAX_ROW_BYTES && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
         let promised = match is_apart {
             true => self.objects.quarantine(self.replica.may_write(SOURCES_APART), "a long source", content).await,
             false => None,

@@ -20,7 +20,7 @@ const SLICE: usize = 200;
 
 impl Catalog {
     /// Carries out an admin's decision about a builder. Changes of endpoints wait for it.
-    pub async fn load_standing(&self, id: &BuilderId, verdict: &BuilderDecision) -> Result<Builder, BuilderError> {
+    pub async fn decide_builder(&self, id: &BuilderId, verdict: &BuilderDecision) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());
         let kind = match verdict.decision {
@@ -33,10 +33,10 @@ impl Catalog {
             None => json!({ "reason": verdict.reason }),
         };
         let event = self.events.event(kind, None, data);
-        let judged = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
+        let decided = self.builders.set_standing(id, verdict, Events::stored(&owner, &event)).await;
         // Even after an error, because the store may have committed it.
         self.follow_builder(id).await?;
-        let builder = judged?;
+        let builder = decided?;
         self.events.announce(&owner, event);
         Ok(builder)
     }
@@ -68,10 +68,10 @@ impl Catalog {
         for live in self.ready.all().iter().filter(|live| live.endpoint.owner == owner) {
             let rebuilt = Arc::new(self.rebuild(live));
             match granted(&rebuilt.endpoint) {
-                Ok(may_touch) => {
+                Ok(grants) => {
                     // Running calls share the grant.
-                    rebuilt.grant.set(may_touch);
-                    self.make_known(&rebuilt);
+                    rebuilt.grant.set(grants);
+                    self.put_live(&rebuilt);
                     self.leave_tier(&live.endpoint, &rebuilt.endpoint);
                 }
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "the hosts of an endpoint are invalid"),

@@ -51,14 +51,14 @@ impl TagIndex {
 
     pub(super) fn put(&mut self, entry: &Arc<Entry>) {
         for tagged in tagged(entry) {
-            more(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            increment(&mut self.counts, &entry.tags[tagged.1 as usize]);
             self.all.insert(tagged.clone(), |other| other.key().cmp(&tagged.key()));
         }
     }
 
     pub(super) fn remove(&mut self, entry: &Arc<Entry>) {
         for tagged in tagged(entry) {
-            fewer(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            decrement(&mut self.counts, &entry.tags[tagged.1 as usize]);
             self.all.remove(|other| other.key().cmp(&tagged.key()));
         }
     }
@@ -82,12 +82,12 @@ fn tagged(entry: &Arc<Entry>) -> impl Iterator<Item = TaggedEntry> + use<> {
 }
 
 /// Increments a count.
-pub(super) fn more<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+pub(super) fn increment<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     *counts.entry(key.clone()).or_default() += 1;
 }
 
 /// Decrements a count.
-pub(super) fn fewer<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+pub(super) fn decrement<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
     match counts.get_mut(key) {
         Some(count) if *count > 1 => *count -= 1,
         _ => _ = counts.remove(key),

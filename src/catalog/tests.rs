@@ -114,7 +114,7 @@ fn builder() -> Owner {
 
 /// Keeps an owner's scans busy as long as the value lives.
 async fn slow_scans(catalog: &Catalog, owner: &Owner) -> Vec<tollhouse_fair::FairPermit<Owner>> {
-    futures_util::future::join_all((0..READINGS / 2).map(|_| catalog.reads.turn(owner.clone()))).await
+    futures_util::future::join_all((0..MAX_UPLOAD_READS / 2).map(|_| catalog.reads.turn(owner.clone()))).await
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn findings_are_weighed_when_the_upload_is_stored() {
 /// Records slugs as deleted by `owner`.
 async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
     let mut rows = Batch::new();
-    (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::of(owner), format!("gone-{number}")), &()));
+    (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::owner_key(owner), format!("gone-{number}")), &()));
     rows.commit(&*catalog.store, Durability::Buffered).await.unwrap();
 }
 

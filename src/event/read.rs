@@ -78,7 +78,7 @@ impl Events {
         Ok(page)
     }
 
-    /// Returns up to `limit` events of `owner` after `place`, oldest first.
+    /// Returns up to `limit` events of `owner` after `position`, oldest first.
     pub async fn after(&self, owner: &Owner, position: &EventPosition, limit: usize) -> Result<Vec<Event>, StoreError> {
         let from = position.clone().max(EventPosition::start_of(self.oldest()));
         stored_after(&*self.store, owner.share(), from, limit).await
@@ -90,7 +90,7 @@ impl Events {
     }
 }
 
-/// Returns up to `limit` stored events of the owner with this `share` after `place`, oldest first.
+/// Returns up to `limit` stored events of the owner with this `share` after `position`, oldest first.
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     share: &str,

@@ -241,7 +241,7 @@ async fn judge(
     Body(verdict): Body<BuilderDecision>,
 ) -> Result<Json<Value>, ApiError> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = accounts.catalog.load_standing(&id, &verdict).await.map_err(|error| error.about(BuilderDecision::CODE))?;
+    let builder = accounts.catalog.decide_builder(&id, &verdict).await.map_err(|error| error.about(BuilderDecision::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
 }

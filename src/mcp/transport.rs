@@ -174,7 +174,7 @@ impl Transport {
         let name = run_blocking(body.len(), || fast_path::called(body)).await;
         let Some(name) = name.filter(|name| ToolName::read(name).is_ok()) else { return (None, true) };
         let (catalog, slug) = (&self.front.services.catalog, self.front.services.settings.slug_of(&name));
-        match catalog.found(&slug) {
+        match catalog.find_cached(&slug) {
             Some(live) => (Some(live), true),
             // If the store is unavailable, the call reports it.
             None => catalog.find(&slug).await.map_or((None, true), |live| (live, false)),

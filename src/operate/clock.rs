@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use super::finding::Finding;
 
 /// Maximum error as estimated by the kernel. Authorizations expire to the second.
-const FAR_OFF: Duration = Duration::from_secs(1);
+const MAX_CLOCK_ERROR: Duration = Duration::from_secs(1);
 
 /// Exists once systemd's NTP client has set the clock since the machine started.
 const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
@@ -18,7 +18,7 @@ pub fn examine() -> Finding {
 fn clock_finding(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
     const REMEDY: &str = "run a client of NTP (systemd-timesyncd, chrony): payments are judged by this machine's clock";
     match state {
-        Ok(state) if state.follows && state.off_by <= FAR_OFF => {
+        Ok(state) if state.follows && state.off_by <= MAX_CLOCK_ERROR => {
             Finding::ok("clock", format!("follows a time server, off by {} ms at most", state.off_by.as_millis()))
         }
         Ok(state) if state.follows => {

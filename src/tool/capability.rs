@@ -144,7 +144,7 @@ impl Capabilities {
 
 impl Capability {
     /// Returns the lines of a manifest that request it.
-    pub fn asked_by(self) -> String {
+    pub fn manifest_lines(self) -> String {
         let CapabilityRow { name, touches, .. } = self.row();
         match touches {
             CapabilityScope::Others => format!("`capabilities.{name}: true` and `allowedHosts`"),

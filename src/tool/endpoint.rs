@@ -134,7 +134,8 @@ pub struct DecidedOn {
 }
 
 /// Whether a tool accepts calls, and why not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Availability {
     Active,
     /// Its owner paused it.

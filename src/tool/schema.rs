@@ -6,6 +6,7 @@
 //! schema it is exceeded.
 
 mod bound;
+mod error;
 mod keyword;
 mod pattern;
 pub(super) mod pointer;
@@ -18,7 +19,8 @@ use serde_json::Value;
 use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::{
-    bound::{SchemaError, bound, depth},
+    bound::{bound, depth},
+    error::SchemaError,
     keyword::any_schema,
     pattern::{check_patterns, looks_around},
     portable::{components, portable},
@@ -35,7 +37,7 @@ pub enum Shape {
     /// Every object is valid, and nothing else.
     Object,
     /// Only the tool's worker can check.
-    Told,
+    Other,
 }
 
 /// Returns whether a schema's `type` allows objects.
@@ -84,7 +86,7 @@ impl Shape {
     /// Returns how far the host can check a schema without evaluating it.
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {
-            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Told };
+            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Other };
         };
         let of_objects = members.get("type").is_some_and(|name| name == "object");
         let plain = members.iter().all(|(name, value)| match name.as_str() {
@@ -96,7 +98,7 @@ impl Shape {
         match (plain, of_objects) {
             (true, true) => Self::Object,
             (true, false) => Self::Anything,
-            (false, _) => Self::Told,
+            (false, _) => Self::Other,
         }
     }
 
@@ -159,7 +161,7 @@ fn is_block(block: &Value) -> bool {
 
 /// Returns the schemas that the tool's worker must check.
 pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
-    let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
+    let text = |schema: &Value| (Shape::of(schema) == Shape::Other).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
 }
 
@@ -178,19 +180,19 @@ mod tests {
             (json!({ "additionalProperties": true }), Shape::Anything),
             (json!({ "type": "object" }), Shape::Object),
             (json!({ "type": "object", "additionalProperties": true, "title": "T" }), Shape::Object),
-            (json!(false), Shape::Told),
-            (json!({ "type": "array" }), Shape::Told),
-            (json!({ "type": ["object", "null"] }), Shape::Told),
-            (json!({ "type": "object", "additionalProperties": false }), Shape::Told),
-            (json!({ "type": "object", "properties": {} }), Shape::Told),
-            (json!({ "description": 1 }), Shape::Told),
-            (json!({ "$schema": "https://example.com/unknown" }), Shape::Told),
-            (json!("object"), Shape::Told),
+            (json!(false), Shape::Other),
+            (json!({ "type": "array" }), Shape::Other),
+            (json!({ "type": ["object", "null"] }), Shape::Other),
+            (json!({ "type": "object", "additionalProperties": false }), Shape::Other),
+            (json!({ "type": "object", "properties": {} }), Shape::Other),
+            (json!({ "description": 1 }), Shape::Other),
+            (json!({ "$schema": "https://example.com/unknown" }), Shape::Other),
+            (json!("object"), Shape::Other),
         ] {
             assert_eq!(Shape::of(&schema), shape, "{schema}");
         }
         assert!(Shape::Object.check(&json!([])).is_err() && Shape::Object.check(&json!({})).is_ok());
-        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Told.check(&json!(null)).is_ok());
+        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Other.check(&json!(null)).is_ok());
     }
 
     #[test]

@@ -99,7 +99,7 @@ async fn excess_sessions_end_longest_unused_first() {
     let mut tokens = vec![];
     for n in 0..3 {
         tokens.push(begin(&sessions, &n.to_string()).await);
-        later(&clock, 2 * SEEN_EVERY_MS);
+        later(&clock, 2 * WRITE_INTERVAL_MS);
     }
     assert!(sessions.open(&tokens[0]).await.unwrap().is_some());
     tokens.push(begin(&sessions, "3").await);

@@ -184,11 +184,11 @@ impl Operator {
         terms.chain((!self.hashes.is_empty()).then_some(hash))
     }
 
-    pub(super) fn knows_hashes(&self) -> bool {
+    pub(super) fn has_hashes(&self) -> bool {
         !self.hashes.is_empty()
     }
 
-    pub(super) fn knows(&self, bytes: &[u8]) -> bool {
+    pub(super) fn has_hash(&self, bytes: &[u8]) -> bool {
         self.hashes.contains(&sha256_hex(bytes))
     }
 

@@ -71,7 +71,7 @@ fn finding_never_contains_the_matched_text() {
     let key = aws_key();
     let report = scan_source(&format!("// first\nexport default () => '{key}';"));
     let found = &report.findings[0];
-    assert_eq!((report.outcome, report.blocking()), (ScanOutcome::Block, vec!["secret.aws-access-key"]));
+    assert_eq!((report.outcome, rules_of(&report)), (ScanOutcome::Block, vec!["secret.aws-access-key"]));
     assert_eq!((found.field.as_str(), found.line, found.column), ("/handler/source", Some(2), Some(23)));
     assert_eq!(found.excerpt.as_deref(), Some("AK… (20 characters)"));
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The texts that contain a stem, as variable-length numbers: two or three bytes for each.
 
-use super::Slot;
+use super::text::Slot;
 
 /// Slots and weights of the texts with a stem, in the order in which they were added.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use tollhouse_tool::Capabilities;
 
 use super::{follow::receives, *};
 use crate::{
-    deletion::{DELETIONS, MARKED_MS},
+    deletion::{DELETIONS, MARK_LIFETIME_MS},
     retired::DELETED,
 };
 
@@ -98,7 +98,7 @@ async fn retained(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
 
 /// Sets the clock to after the end of marks.
 fn in_an_hour(catalog: &Catalog) {
-    catalog.clock.set(catalog.clock.now().plus_millis(MARKED_MS + 1));
+    catalog.clock.set(catalog.clock.now().plus_millis(MARK_LIFETIME_MS + 1));
 }
 
 /// Runs the job of deletions until nothing is left to do.

@@ -132,7 +132,7 @@ async fn suspension_reaches_other_hosts() {
     one.create(draft("tool"), Owner::Builder(builder.id.clone()), ChangedBy::Builder).await.unwrap();
     let judge = async |decision: &str| {
         let verdict: builder::BuilderDecision = serde_json::from_value(json!({ "decision": decision })).unwrap();
-        one.load_standing(&builder.id, &verdict).await.unwrap();
+        one.decide_builder(&builder.id, &verdict).await.unwrap();
         receives(&other).await;
         availability(&other, "tool")
     };

@@ -73,7 +73,7 @@ async fn evicted_endpoint_is_rebuilt_with_the_current_policy() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = with_three(&store).await;
     crowd_out(&catalog).await;
-    assert!(catalog.found("tool").is_none(), "it is not kept");
+    assert!(catalog.find_cached("tool").is_none(), "it is not kept");
     let low: PolicyDraft = serde_json::from_value(json!({ "limits": { "wallMs": 50 } })).unwrap();
     catalog.set_policy(low, None).await.unwrap();
     assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy holds for what is made later");
@@ -108,7 +108,7 @@ async fn cached_endpoints_are_found_while_the_store_is_down() {
     let (catalog, _folder) = with_three(&(Arc::clone(&faulty) as _)).await;
     let stored = catalog.find("tool").await.unwrap().unwrap();
     crowd_out(&catalog).await;
-    let away = ["other", "third"].into_iter().find(|slug| catalog.found(slug).is_none());
+    let away = ["other", "third"].into_iter().find(|slug| catalog.find_cached(slug).is_none());
     faulty.fail_reads();
     assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
     let Some(away) = away else { panic!("one of them had to go") };

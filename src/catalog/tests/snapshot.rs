@@ -25,7 +25,7 @@ async fn many() -> Vec<Endpoint> {
         endpoint.created_at = Timestamp(random.u64(..50));
         endpoint.price_usd = tool::MicroUsd(if number % 4 == 0 { 0 } else { random.u64(1..40) });
         endpoint.tags = vec!["common".to_owned()];
-        let rest = [(number.is_multiple_of(2), "half"), (number.is_multiple_of(7), "Rare"), (number.is_multiple_of(900), "FEW")];
+        let rest = [(number.is_multiple_of(2), "half"), (number.is_multiple_of(7), "Rare"), (number.is_multiple_of(900), "MAX_SORTED")];
         endpoint.tags.extend(rest.into_iter().filter(|(has, _)| *has).map(|(_, tag)| tag.to_owned()));
         if number.is_multiple_of(11) {
             endpoint.status = tool::Status::Paused;
@@ -41,9 +41,9 @@ fn put(snapshot: &mut Snapshot, endpoint: &Endpoint) {
 }
 
 fn of(endpoints: &BTreeMap<Slug, Endpoint>) -> Snapshot {
-    let mut gathered = SnapshotBuilder::default();
-    endpoints.values().for_each(|endpoint| gathered.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
-    gathered.done()
+    let mut builder = SnapshotBuilder::default();
+    endpoints.values().for_each(|endpoint| builder.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
+    builder.build()
 }
 
 fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
@@ -71,7 +71,7 @@ async fn lists_agree_with_a_full_scan() {
         put(&mut one_by_one, &Endpoint { tags: vec!["nobodys".to_owned()], price_usd: tool::MicroUsd(77), ..endpoint.clone() });
         put(&mut one_by_one, endpoint);
     }
-    let tags = [vec![], vec!["rare"], vec!["FEW"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
+    let tags = [vec![], vec!["rare"], vec!["MAX_SORTED"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
     let prices = [None, Some(PricingMode::FreePublicUtility), Some(PricingMode::FixedPriceSuccessReceipt)];
     for ((tags, pricing), max) in
         tags.iter().flat_map(|tags| prices.map(|pricing| (tags, pricing))).flat_map(|one| [None, Some(0), Some(9)].map(|max| (one, max)))

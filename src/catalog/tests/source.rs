@@ -15,8 +15,8 @@ use tollhouse_store::{
 use super::{follow::receives, *};
 use crate::{
     entry::ENDPOINTS,
-    examine::Upload,
-    source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of, response_hash},
+    examine::DraftUpload,
+    source::{MAX_ROW_BYTES, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of, response_hash},
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -24,12 +24,12 @@ const DAY: u64 = 24 * 3_600_000;
 /// Returns a tool with a fixed answer that is too long for its row.
 fn long(slug: &str, letter: &str) -> Draft {
     let mut draft = draft(slug);
-    draft.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&json!({ "a": letter.repeat(IN_ROW) })) });
+    draft.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&json!({ "a": letter.repeat(MAX_ROW_BYTES) })) });
     draft
 }
 
 fn answers(letter: &str) -> Patch {
-    patch(json!({ "handler": { "response": { "a": letter.repeat(IN_ROW) } } }))
+    patch(json!({ "handler": { "response": { "a": letter.repeat(MAX_ROW_BYTES) } } }))
 }
 
 struct Fixture {
@@ -84,14 +84,14 @@ impl Fixture {
 }
 
 fn source(letter: &str) -> StoredVersion {
-    let source = format!("export default () => '{}';", letter.repeat(IN_ROW));
+    let source = format!("export default () => '{}';", letter.repeat(MAX_ROW_BYTES));
     StoredVersion::Js(StoredSource { language: Language::Js, source, stripped: None })
 }
 
 /// Gives an endpoint a source, as a host with a worker would store it.
 async fn runs(catalog: &Catalog, slug: &str, source: StoredVersion) {
     let (version, row) = (source.hash(), ENDPOINTS.row(&*catalog.store, &slug.to_owned()).await.unwrap().unwrap());
-    let mut staged = catalog.sources.lay(&version, source).await.unwrap();
+    let mut staged = catalog.sources.stage(&version, source).await.unwrap();
     let mut endpoint = row.value.clone();
     (endpoint.handler_type, endpoint.handler) = (tool::HandlerType::JsRequestResponse, tool::Handler::Js { language: Language::Js });
     endpoint.run_version(tool::Version::new(version, catalog.clock.now(), tool::VersionMaker::Admin));
@@ -149,10 +149,10 @@ async fn unreadable_source_is_retried_at_the_next_call() {
     std::fs::rename(&objects, &alongside).unwrap();
     std::fs::write(&objects, "no folder").unwrap();
     receives(host).await;
-    assert!(running.grant.now().capabilities.kv && host.found("tool").is_none());
+    assert!(running.grant.now().capabilities.kv && host.find_cached("tool").is_none());
     assert!(matches!(host.find("tool").await, Err(StoreError::Away(_))));
     let paused = host.update("tool", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
-    assert!(paused.lacks_source() && host.found("tool").is_none());
+    assert!(paused.lacks_source() && host.find_cached("tool").is_none());
     host.update("tool", patch(json!({ "status": "active" })), None, ChangedBy::Admin).await.unwrap();
     std::fs::remove_file(&objects).unwrap();
     std::fs::rename(&alongside, &objects).unwrap();
@@ -199,7 +199,7 @@ async fn long_version_is_an_object_and_short_one_is_in_its_row() {
     let fixture = Fixture { catalog: Fixture::one(&fixture.folder, &fixture.store).await, ..fixture };
     fixture.catalog.update("tool", answers("y"), None, ChangedBy::Admin).await.unwrap();
     let back = fixture.catalog.update("tool", patch(json!({ "version": version })), None, ChangedBy::Admin).await.unwrap();
-    assert_eq!((&back.endpoint.version, fixture.answered(version).await), (version, Some(json!("x".repeat(IN_ROW)))));
+    assert_eq!((&back.endpoint.version, fixture.answered(version).await), (version, Some(json!("x".repeat(MAX_ROW_BYTES)))));
     assert_eq!((fixture.objects().len(), fixture.flaws().await), (2, vec![]));
 }
 
@@ -233,7 +233,7 @@ async fn concurrent_publishes_of_one_version_keep_one_object() {
     for (catalog, slug) in [(&fixture.catalog, "one"), (&other, "two")] {
         let mut prepared =
             catalog.prepare(&draft_endpoint(catalog, slug), long(slug, "x").handler.as_ref(), Default::default()).await.unwrap();
-        stored.push((catalog, catalog.lay(Some(&mut prepared), None, ChangedBy::Admin).await.unwrap()));
+        stored.push((catalog, catalog.stage(Some(&mut prepared), None, ChangedBy::Admin).await.unwrap()));
     }
     assert_eq!(fixture.objects().len(), 2);
     for (catalog, staged) in stored {
@@ -247,7 +247,7 @@ async fn concurrent_publishes_of_one_version_keep_one_object() {
 
 fn draft_endpoint(catalog: &Catalog, slug: &str) -> Endpoint {
     let (draft, owner) = (long(slug, "x"), Owner::Platform);
-    let upload = Upload { draft: &draft, owner: &owner, by: ChangedBy::Admin, existing: None, has_slug: true, has_handler: true };
+    let upload = DraftUpload { draft: &draft, owner: &owner, by: ChangedBy::Admin, existing: None, has_slug: true, has_handler: true };
     catalog.endpoint_of(&upload, Timestamp(0))
 }
 
@@ -304,7 +304,7 @@ async fn version_is_in_its_row_if_the_bucket_is_unusable() {
 async fn blocked_upload_is_not_stored() {
     let fixture = Fixture::over(Arc::new(MemoryStore::new())).await;
     let leak = ["AKIA", "Q3EGRZ7N", "W2LDK5TX"].concat();
-    let leaks = json!({ "a": "x".repeat(IN_ROW), "b": format!("the key is '{leak}'") });
+    let leaks = json!({ "a": "x".repeat(MAX_ROW_BYTES), "b": format!("the key is '{leak}'") });
     let mut blocked = draft("leaks");
     blocked.handler = Some(HandlerDraft::Response { response: tool::StaticResponse::from(&leaks) });
     let owner = builder();
@@ -334,7 +334,7 @@ async fn lost_or_altered_object_is_reported_and_never_run() {
         assert!(matches!(fixture.catalog.uploaded(version).await, Err(PublishError::Lost(_))));
         assert_eq!(fixture.flaws().await, [flaw]);
     }
-    let content = serde_json::to_vec(&json!({ "response": { "a": "x".repeat(IN_ROW) } })).unwrap();
+    let content = serde_json::to_vec(&json!({ "response": { "a": "x".repeat(MAX_ROW_BYTES) } })).unwrap();
     bucket_in(&fixture.folder).put(&name, [&[0xf5, 1][..], &content].concat().into()).await.unwrap();
     assert_eq!((fixture.answered(version).await.is_some(), fixture.flaws().await), (true, vec![]), "an operator may put it back");
 }

@@ -99,20 +99,26 @@ impl<'s> References<'s> {
     /// Resolves a reference to a JSON Pointer. Returns `None` if the target is not in this schema, or depends on the
     /// path to the reference.
     pub(super) fn resolve(&self, keyword: &str, to: &str, base: &Url) -> Option<String> {
-        let address = base.join(to).ok()?;
+        <[String; 1]>::try_from(self.targets(keyword, to, base)).ok().map(|[only]| only)
+    }
+
+    /// Resolves a reference to the JSON Pointers of all possible targets. There are several only for a `$dynamicRef`:
+    /// its target is the outermost on the path to it, which differs between paths.
+    pub(super) fn targets(&self, keyword: &str, to: &str, base: &Url) -> Vec<String> {
+        let Ok(address) = base.join(to) else { return vec![] };
         let fragment = decoded(address.fragment().unwrap_or_default());
         if keyword == "$dynamicRef"
-            && let Some(positions) = self.dynamic.get(fragment.as_str())
+            && let Some(pointers) = self.dynamic.get(fragment.as_str())
         {
-            // The target would be the outermost on the path, which differs between paths.
-            return <&[String; 1]>::try_from(positions.as_slice()).ok().map(|[only]| only.clone());
+            return pointers.clone();
         }
-        let resource = self.resources.get(&bare(&address))?;
-        if fragment.is_empty() || fragment.starts_with('/') {
-            let pointer = format!("{resource}{fragment}");
-            return self.root.pointer(&pointer).map(|_| canonical(&pointer));
-        }
-        self.anchors.get(&(bare(&address), fragment.as_str())).cloned()
+        let only = if fragment.is_empty() || fragment.starts_with('/') {
+            let pointer = self.resources.get(&bare(&address)).map(|resource| format!("{resource}{fragment}"));
+            pointer.filter(|pointer| self.root.pointer(pointer).is_some()).map(|pointer| canonical(&pointer))
+        } else {
+            self.anchors.get(&(bare(&address), fragment.as_str())).cloned()
+        };
+        only.into_iter().collect()
     }
 }
 
