@@ -35,11 +35,9 @@ use super::{
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupReport {
-    /// Path of the dump.
     pub dump: PathBuf,
     /// Approximate time of the dump, its version, and the keys it needs.
     pub header: Header,
-    /// Number of rows.
     pub rows: u64,
     /// Size of all keys and values, in bytes.
     pub bytes: u64,

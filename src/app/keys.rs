@@ -11,12 +11,11 @@ use tollhouse_store::{Store, StoreError};
 
 /// Number of times, and the interval, at which hosts that start together check the admin token of
 /// the first one.
-const ASKED_AGAIN: u32 = 20;
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const TOKEN_ATTEMPTS: u32 = 20;
+const TOKEN_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why a host's keys are unusable. Each message is one sentence, with the cause as its source.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeysError {
     #[error("the receipt key does not read")]
     Receipt(#[source] receipt::KeyError),
@@ -93,11 +92,11 @@ async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, 
         if theirs == ours {
             return Ok(None);
         }
-        if request == ASKED_AGAIN {
+        if request == TOKEN_ATTEMPTS {
             return Ok(Some(theirs));
         }
         request += 1;
-        tokio::time::sleep(ASK_AGAIN).await;
+        tokio::time::sleep(TOKEN_RETRY_INTERVAL).await;
     }
 }
 

@@ -71,12 +71,10 @@ pub(super) async fn note_last_sale(store: &dyn Store, replica: &Replica) -> Resu
     Ok(())
 }
 
-/// Opens the store in a database.
 pub(super) async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, StartError> {
     Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
 }
 
-/// Opens the store in a data folder.
 pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {
     Ok(Arc::new(open_movable(data, config)?))
 }

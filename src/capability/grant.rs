@@ -51,7 +51,7 @@ pub(super) struct Denied(Capability);
 
 impl From<Denied> for OpFailure {
     fn from(Denied(capability): Denied) -> Self {
-        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.asked_by())
+        failure::not_granted(&format!("ctx.{}", capability.row().member), &capability.manifest_lines())
     }
 }
 

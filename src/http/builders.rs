@@ -226,7 +226,7 @@ async fn judge(
         BuilderDecision::Restore => BuilderAction::Restore,
         BuilderDecision::Tier => BuilderAction::Tier,
     };
-    let decided = accounts.catalog.load_standing(&id, &builder::BuilderDecision { decision: action, tier, reason }).await;
+    let decided = accounts.catalog.decide_builder(&id, &builder::BuilderDecision { decision: action, tier, reason }).await;
     let builder = decided.map_err(|error| error.about(BuilderVerdict::CODE))?;
     tracing::info!(builder.id = %id, ?decision, "an admin decided on a builder");
     Ok(Json(BuilderResponse { ok: True, builder: convert::builder(&builder) }))

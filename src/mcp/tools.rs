@@ -73,7 +73,7 @@ pub(super) fn builtin(name: &str) -> Option<Arc<ToolEntry>> {
 
 /// Returns the tool called `name`: a built-in one, or an active one that is loaded.
 pub(super) fn found(services: &Services, name: &str) -> Option<Arc<ToolEntry>> {
-    builtin(name).or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
+    builtin(name).or_else(|| of(&*services.catalog.find_cached(&services.settings.slug_of(name))?))
 }
 
 /// Returns the page after `cursor`. Built-in tools come first. Returns `None` for an invalid cursor.

@@ -96,7 +96,6 @@ tables! {
     /// Summary of an endpoint that is available without its record, by slug.
     CATALOGUE: Catalogue "slug/", String => "Card", With("the endpoint"), of: ENDPOINTS;
     /// Present once every endpoint has its summary.
-    CATALOGUED: Meta "catalogued", () => "String", Forever;
     /// The endpoints that run a version or can be rolled back to it.
     VERSION_USES: Catalogue "uses/", (TerminatedText<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Source code of handlers, by the hash that is their version. Long sources are objects that the rows name.

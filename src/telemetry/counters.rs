@@ -314,7 +314,6 @@ pub static JOBS: JobCounts<15> = JobCounts::new([
     "free-receipts",
     "logs",
     "nonces",
-    "orphans",
     "payouts",
     "reorganizations",
     "sales",

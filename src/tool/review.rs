@@ -22,7 +22,6 @@ pub struct ContentSafety {
 
 impl ContentSafety {
     /// Returns what everybody may see: findings without location or text.
-    #[must_use]
     pub fn public(&self) -> Value {
         let findings: Vec<_> = self.findings.iter().filter(|finding| finding.is_shown()).map(Finding::brief).collect();
         json!({
@@ -47,7 +46,6 @@ pub struct Review {
     pub taken_down: Option<Timestamp>,
     /// When capabilities or hosts were requested that are still pending.
     pub asked_since: Option<Timestamp>,
-    /// The last decision.
     pub last: Option<ReviewRecord>,
     /// Findings that an admin approved, each as a hash of rule, field and the field's content. Newest last.
     pub approved: Vec<String>,
@@ -61,19 +59,16 @@ pub struct Review {
 
 impl Review {
     /// Returns since when something is pending.
-    #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         self.taken_down.or_else(|| self.hold.as_ref().map(|hold| hold.since)).or(self.asked_since)
     }
 }
 
-/// A hold on content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// Whether somebody has decided already.
     pub kind: HoldKind,
-    /// When it was held.
     pub since: Timestamp,
 }
 
@@ -90,7 +85,6 @@ pub enum HoldKind {
 
 impl HoldKind {
     /// Returns the name in the API.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ContentReview => "content_review",

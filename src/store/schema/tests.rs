@@ -117,7 +117,6 @@ fn stored_keys_do_not_change() {
         assert_eq!(stored(slugs, text("text")), "text");
     }
     assert_eq!(stored(CATALOGUE, text("text")), "slug/text");
-    assert_eq!(stored(CATALOGUED, ()), "catalogued");
     assert_eq!(stored(VERSION_USES, (TerminatedText(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
     assert_eq!(stored(RETIRED_OF, (TerminatedText(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
     assert_eq!(stored(DELETIONS, (at, endpoint.clone())), format!("deletions/{time}ep_{ULID}"));
