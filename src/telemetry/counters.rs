@@ -304,7 +304,7 @@ pub static REMOVED: LabeledCounts<1, 10> = LabeledCounts::new(
     ],
 );
 /// Runs of periodic jobs.
-pub static JOBS: JobCounts<15> = JobCounts::new([
+pub static JOBS: JobCounts<14> = JobCounts::new([
     "audit",
     "call-metrics",
     "calls",

@@ -30,6 +30,15 @@ pub enum ScanOutcome {
 }
 
 impl ScanOutcome {
+    /// Returns the outcome of findings with these severities.
+    pub fn of(severities: impl Iterator<Item = Severity>) -> Self {
+        match severities.max() {
+            Some(Severity::Block) => Self::Block,
+            Some(Severity::Review) => Self::Review,
+            Some(Severity::Note) | None => Self::Pass,
+        }
+    }
+
     /// Returns the name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
