@@ -45,7 +45,7 @@ fn request_must_have_exactly_one_host() {
         assert!(checked(Version::HTTP_11, "/", &[host]).is_err(), "{host}");
     }
     for version in [Version::HTTP_11, Version::HTTP_2] {
-        assert!(checked(version, "/", &[]).unwrap_err().contains("which host"));
+        assert!(checked(version, "/", &[]).unwrap_err().contains("does not name its host"));
         assert!(checked(version, "/", &["a", "a"]).unwrap_err().contains("two"));
         assert_eq!(checked(version, "http://tools.example/", &[]), Ok(()), "{version:?}");
         assert_eq!(checked(version, "http://tools.example/", &["tools.example"]), Ok(()), "{version:?}");
