@@ -137,7 +137,7 @@ async fn calls_of_the_owner_are_free_and_not_counted() {
     assert_eq!((failed.len(), failed.iter().filter(|event| event.data["owner"] == true).count()), (3, 2));
     let totals = fixture.sales.report(&fixture.owner, NOW, ReportDetail::Sums).await.unwrap().totals;
     assert_eq!((totals.calls, totals.failed_calls), (1, 1), "{totals:?}");
-    let request = fixture.metrics.asked(0, None, SeriesStep::Hour).unwrap();
+    let request = fixture.metrics.query(0, None, SeriesStep::Hour).unwrap();
     assert_eq!(fixture.metrics.series(&live.endpoint.id, request).await.unwrap().buckets[0].calls, 1);
     let receipt = fixture.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
     assert!(receipt["owner"] == true && receipt["priceUsd"] == 0.0, "{receipt}");

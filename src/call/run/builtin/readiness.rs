@@ -15,7 +15,7 @@ mod discovery;
 mod document;
 mod mcp;
 mod notes;
-pub(super) mod request;
+pub(crate) mod request;
 pub(crate) mod seller;
 
 use bytes::Bytes;
@@ -75,7 +75,7 @@ pub async fn check(client: &ReadinessClient, url: &str) -> Value {
 }
 
 /// Returns the result of a check that another check requested.
-pub(super) fn of_a_check(url: &str) -> Value {
+pub(crate) fn of_a_check(url: &str) -> Value {
     let reason = Reason { code: "asked_by_a_check", message: "a check does not ask for another one".to_owned() };
     serde_json::to_value(unreachable(url, reason, vec![])).unwrap_or_default()
 }

@@ -207,7 +207,7 @@ async fn worker_messages_reach_the_caller_the_owner_and_the_cpu_turn() {
     hearing.used(Duration::from_millis(4));
     assert_eq!(turn.total(), Duration::from_millis(7));
     hearing.log(LogLine { level: tollhouse_protocol::LogLevel::Info, message: "a line".to_owned(), fields: String::new() });
-    assert_eq!(turn.total(), Duration::from_millis(7) + HOSTS_WORK, "what the host does for it counts too");
+    assert_eq!(turn.total(), Duration::from_millis(7) + HOST_WORK, "what the host does for it counts too");
     assert!(matches!(log_error(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
     let log = scratch.take_log();
     assert!(log.last().is_some_and(|line| line.message.contains("it said `teapot`")), "{log:?}");

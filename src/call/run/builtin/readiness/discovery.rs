@@ -10,7 +10,7 @@ use tollhouse_base::offload::run_blocking;
 use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
-use super::{ReadinessClient, request::asking};
+use super::{ReadinessClient, request::with_agent};
 
 /// Number of documents that are probed. The rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;

@@ -18,7 +18,7 @@ pub(super) const REST_WALL: Duration = Duration::from_millis(3_500);
 /// Maximum size of a document that is read, in bytes.
 pub(super) const BODY_BYTES: usize = 2 << 20;
 
-pub(in crate::run::builtin) const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
+pub(crate) const AGENT: &str = concat!("tollhouse-readiness/", env!("CARGO_PKG_VERSION"));
 
 pub(super) fn post_json(url: &str, body: Bytes) -> Fetch<'_> {
     let mut request = Fetch { method: Method::POST, body: Some(body), ..Fetch::get(url, REST_WALL, BODY_BYTES) };
