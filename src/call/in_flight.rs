@@ -17,7 +17,12 @@ use super::{
 };
 
 /// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
-pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Returns how long to wait for another replica's call of a tool with the time limit `wall_ms`.
+pub(super) fn join_timeout(wall_ms: u64) -> Duration {
+    Duration::from_millis(wall_ms) + JOIN_TIMEOUT
+}
 
 /// First and maximum interval between two lookups of a payment that another replica runs. The interval doubles in
 /// between.

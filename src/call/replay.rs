@@ -9,7 +9,7 @@ use tollhouse_protocol::limits::Limits;
 use super::{
     Call, CallError, Calls, CompletedCall, Input, RunningCall,
     completed::SharedResult,
-    in_flight::{JOIN_TIMEOUT, JoinEnd},
+    in_flight::{JoinEnd, join_timeout},
     input,
     new_call::NewCall,
 };
@@ -113,6 +113,6 @@ impl Calls {
 
     /// Waits for the run that uses the payment. If that was stopped, the caller may start another one.
     pub(super) async fn join_running(&self, payment: &PaymentId, wall_ms: u64) -> JoinEnd {
-        self.in_flight.join(&self.parts.payments, payment, Duration::from_millis(wall_ms) + JOIN_TIMEOUT).await
+        self.in_flight.join(&self.parts.payments, payment, join_timeout(wall_ms)).await
     }
 }

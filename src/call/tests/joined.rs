@@ -61,6 +61,7 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
+    assert_eq!((in_flight::join_timeout(0), in_flight::join_timeout(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,7 +123,7 @@ impl SellerError {
 }
 
 /// Requests the terms of the seller at `url`.
-pub async fn ask(
+pub(crate) async fn ask(
     client: &ReadinessClient,
     (url, method): (&str, Option<Method>),
     now: Timestamp,
