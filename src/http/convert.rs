@@ -94,7 +94,7 @@ pub(super) fn call(call: &CallRecord) -> api::Call {
         input_bytes: call.input_bytes,
         receipt_id: call.receipt_id,
         version: call.version,
-        method: call.method.map(String::from),
+        method: Some(call.method.into_owned()),
         status: call.status,
     }
 }
