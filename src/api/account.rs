@@ -8,7 +8,7 @@ use tollhouse_protocol::Tier;
 use crate::{RevenueTotals, True};
 
 /// The request to register as a builder.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegistrationRequest {
     /// The builder's name.
@@ -18,7 +18,7 @@ pub struct RegistrationRequest {
 }
 
 /// A builder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Builder {
     /// The builder's id.
@@ -38,7 +38,7 @@ pub struct Builder {
 }
 
 /// When and why a builder was suspended.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Suspension {
     /// When an admin suspended the builder.
@@ -49,7 +49,7 @@ pub struct Suspension {
 }
 
 /// A builder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderResponse {
     pub ok: True,
     /// The builder.
@@ -57,7 +57,7 @@ pub struct BuilderResponse {
 }
 
 /// A builder in the list for admins.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderListEntry {
     /// The builder.
@@ -72,7 +72,7 @@ pub struct BuilderListEntry {
 }
 
 /// A page of builders, oldest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderPage {
     pub ok: True,
@@ -84,7 +84,7 @@ pub struct BuilderPage {
 }
 
 /// A builder with a new key.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderKeyResponse {
     pub ok: True,
@@ -115,7 +115,7 @@ pub struct RegistrationResponse {
 }
 
 /// An admin's decision about a builder.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BuilderVerdict {
     /// The decision.
@@ -127,7 +127,7 @@ pub struct BuilderVerdict {
 }
 
 /// An admin's decision about a builder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum BuilderDecision {
@@ -140,7 +140,7 @@ pub enum BuilderDecision {
 }
 
 /// The builder of a tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderRef {
     /// The builder's id.
     pub id: BuilderId,
@@ -149,7 +149,7 @@ pub struct BuilderRef {
 }
 
 /// A link that signs in to the dashboard.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignInLink {
     pub ok: True,

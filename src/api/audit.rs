@@ -1,7 +1,7 @@
 //! The audit trail, and events of a builder's tools and money.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollhouse_base::{
     clock::Timestamp,
@@ -12,7 +12,7 @@ use tollhouse_tool::Slug;
 use crate::True;
 
 /// A management request in the audit trail.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
     /// Id of the entry.
@@ -41,7 +41,7 @@ pub struct AuditEntry {
 }
 
 /// The sender of a management request.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Actor {
@@ -53,7 +53,7 @@ pub struct Actor {
 }
 
 /// The role of a sender.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ActorKind {
@@ -64,7 +64,7 @@ pub enum ActorKind {
 }
 
 /// The outcome of a management request.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct AuditOutcome {
     /// When it ended.
@@ -77,7 +77,7 @@ pub struct AuditOutcome {
 }
 
 /// A page of the audit trail, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditPage {
     pub ok: True,
@@ -89,7 +89,7 @@ pub struct AuditPage {
 }
 
 /// An event.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// Id of the event.
@@ -107,7 +107,7 @@ pub struct Event {
 }
 
 /// A page of events, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
     pub ok: True,

@@ -15,7 +15,7 @@ use tollhouse_tool::MicroUsd;
 use crate::{Charged, Handler, Receipt, ReceiptKind, True};
 
 /// The request to call a tool.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "InvokeRequest")]
 pub struct InvokeRequest<I = Value> {
@@ -32,10 +32,10 @@ pub struct InvokeRequest<I = Value> {
 }
 
 /// The result of a call, with its receipt. `R` is the JSON text of the result, which keeps the digits of numbers.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "InvokeResponse")]
-pub struct InvokeResponse<'a, R = Value> {
+pub struct InvokeResponse<R = Value> {
     /// Whether the handler chose a status of success.
     pub ok: bool,
     /// The status that the handler chose, unless it is 200.
@@ -43,7 +43,7 @@ pub struct InvokeResponse<'a, R = Value> {
     pub status: Option<u16>,
     /// The headers that the handler chose.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, &'a str>,
+    pub headers: BTreeMap<String, String>,
     /// The tool's result. A result that is not JSON is `{mediaType, text}` or `{mediaType, base64}`.
     #[schemars(with = "Value")]
     pub result: R,
@@ -52,14 +52,14 @@ pub struct InvokeResponse<'a, R = Value> {
     pub receipt: Option<Value>,
     /// The payment.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub payment_id: Option<&'a PaymentId>,
+    pub payment_id: Option<PaymentId>,
     /// The settlement, as in the header `PAYMENT-RESPONSE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Value>,
 }
 
 /// The request to run a draft, or a stored version, without publishing it.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DryRunRequest")]
 pub struct DryRunRequest<I = Value, H = Handler> {
@@ -74,7 +74,7 @@ pub struct DryRunRequest<I = Value, H = Handler> {
 }
 
 /// The result of a dry run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DryRunResponse")]
 pub struct DryRunResponse<R = Value> {
     pub ok: True,
@@ -84,7 +84,7 @@ pub struct DryRunResponse<R = Value> {
 }
 
 /// A dry run.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct DryRun<R = Value> {
     /// Hash of the version that ran.
@@ -109,7 +109,7 @@ pub struct DryRun<R = Value> {
 }
 
 /// Resources that a dry run used.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct DryRunUsage {
@@ -124,7 +124,7 @@ pub struct DryRunUsage {
 }
 
 /// A call of a tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
     /// Id of the call.
@@ -181,7 +181,7 @@ pub struct Call {
 }
 
 /// Whether a call succeeded.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum CallOutcome {
@@ -192,7 +192,7 @@ pub enum CallOutcome {
 }
 
 /// An HTTP method of tools.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
 pub enum Method {
@@ -203,7 +203,7 @@ pub enum Method {
 }
 
 /// A page of a tool's calls, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallPage {
     pub ok: True,
@@ -215,7 +215,7 @@ pub struct CallPage {
 }
 
 /// A line in the log of a handler.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     /// When it was written.
@@ -234,7 +234,7 @@ pub struct LogLine {
 }
 
 /// A page of a handler's log, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogPage {
     pub ok: True,

@@ -30,7 +30,7 @@ pub struct Budget {
 }
 
 /// The budgets of a credit. The lower of two limits applies.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Budgets {
     /// The budget that an admin set.
@@ -42,7 +42,7 @@ pub struct Budgets {
 }
 
 /// A developer credit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credit {
     /// Id of the credit.
@@ -62,7 +62,7 @@ pub struct Credit {
 }
 
 /// The revocation of a credit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditRevocation {
@@ -76,7 +76,7 @@ pub struct CreditRevocation {
 }
 
 /// A developer credit, with its spending of today.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreditResponse {
     /// The credit.
     #[serde(flatten)]
@@ -89,7 +89,7 @@ pub struct CreditResponse {
 }
 
 /// The spending of a credit within the current UTC day.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditDay {
     /// The amount that was spent.
@@ -105,7 +105,7 @@ pub struct CreditDay {
 }
 
 /// The spending of a credit for one tool within the current UTC day.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditToolDay {
@@ -130,7 +130,7 @@ pub struct MintCreditRequest {
 }
 
 /// The result of minting: a new credit with its token, or an existing one with its new balance.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MintCreditResponse {
     /// A new credit.
@@ -140,7 +140,7 @@ pub enum MintCreditResponse {
 }
 
 /// A new credit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MintedCredit {
@@ -157,7 +157,7 @@ pub struct MintedCredit {
 }
 
 /// One credit with its movements, or all credits for admins.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CreditsResponse {
     /// One credit.
@@ -167,7 +167,7 @@ pub enum CreditsResponse {
 }
 
 /// A credit with its movements, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditHistory {
@@ -186,7 +186,7 @@ pub struct CreditHistory {
 }
 
 /// A page of all credits, for admins.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditPage {
@@ -199,7 +199,7 @@ pub struct CreditPage {
 }
 
 /// A change of a credit's balance.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditMovement {
     /// When the balance changed.
@@ -219,7 +219,7 @@ pub struct CreditMovement {
 }
 
 /// The kind of a change of a balance.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum MovementKind {
@@ -236,7 +236,7 @@ pub enum MovementKind {
 }
 
 /// An admin's decision about a credit.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreditVerdict {
     /// The decision.
@@ -246,7 +246,7 @@ pub struct CreditVerdict {
 }
 
 /// An admin's decision about a credit.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum CreditDecision {

@@ -1,16 +1,18 @@
 //! What a host says about itself: catalog, manifest, documents for programs.
 
+use std::borrow::Cow;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_tool::Capabilities;
 
 use crate::{Endpoint, Limits, True};
 
 /// A page of the catalog.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Catalog {
     /// Everything but the tools.
     #[serde(flatten)]
@@ -20,13 +22,13 @@ pub struct Catalog {
 }
 
 /// A page of the catalog without its tools, whose records are encoded already.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CatalogEnvelope {
     pub ok: True,
     /// Name and version of this format.
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     /// URL of the dashboard.
     pub dashboard: String,
     /// URL to publish tools at.
@@ -41,7 +43,7 @@ pub struct CatalogEnvelope {
     #[schemars(with = "BTreeMap<String, String>")]
     pub supported_handler_types: Map<String, Value>,
     /// A note about the catalog.
-    pub note: &'static str,
+    pub note: Cow<'static, str>,
     /// The rules for the content of tools. Absent in the older form of the catalog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_safety: Option<ContentSafetyRules>,
@@ -53,18 +55,18 @@ pub struct CatalogEnvelope {
 }
 
 /// The rules for the content of tools.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ContentSafetyRules {
     /// The policy.
     pub policy: String,
     /// The rule for tools that builders publish themselves.
-    pub self_serve_rule: &'static str,
+    pub self_serve_rule: Cow<'static, str>,
 }
 
 /// The manifest of a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     pub ok: True,
     /// Name, version and URLs of the host.
@@ -88,34 +90,34 @@ pub struct Manifest {
 }
 
 /// Name, version and URLs of a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ServiceInfo {
     /// Name of the program.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Version of the program.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// Version of the interface.
-    pub interface_version: &'static str,
+    pub interface_version: Cow<'static, str>,
     /// Description of the program.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// URL of the host.
     pub url: String,
 }
 
 /// How to connect to a host with MCP.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct McpInfo {
     /// URL of the server.
     pub url: String,
     /// Its transport.
-    pub transport: &'static str,
+    pub transport: Cow<'static, str>,
 }
 
 /// How to find and call the tools of a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointsInfo {
@@ -135,7 +137,7 @@ pub struct EndpointsInfo {
 }
 
 /// How to get quotes from a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct QuotesInfo {
@@ -146,15 +148,15 @@ pub struct QuotesInfo {
     /// URL for prices of other sellers.
     pub external: String,
     /// MCP tool for quotes.
-    pub mcp_tool: &'static str,
+    pub mcp_tool: Cow<'static, str>,
     /// Header that names a quote.
-    pub header: &'static str,
+    pub header: Cow<'static, str>,
     /// Field of `_meta` that names a quote.
-    pub mcp_meta: &'static str,
+    pub mcp_meta: Cow<'static, str>,
 }
 
 /// How to check receipts of a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ReceiptsInfo {
     /// Template of the URL of a receipt.
@@ -164,15 +166,15 @@ pub struct ReceiptsInfo {
     /// URL of the public keys.
     pub keys: String,
     /// How receipts are signed.
-    pub signature: &'static str,
+    pub signature: Cow<'static, str>,
     /// Command that verifies a receipt.
-    pub verify: &'static str,
+    pub verify: Cow<'static, str>,
     /// Key id of signed offers.
     pub offers: Value,
 }
 
 /// Limits and capabilities that builders get without an admin.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct BuilderRules {
@@ -189,7 +191,7 @@ pub struct BuilderRules {
 }
 
 /// The paid resources of the host, for x402 discovery.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
     /// Version of this format.
@@ -214,27 +216,27 @@ pub struct Resources {
 }
 
 /// A JSON Web Key Set.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct JsonWebKeySet {
     /// The keys.
     pub keys: Vec<Map<String, Value>>,
 }
 
 /// An MCP message in JSON-RPC 2.0, or several in an array.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("type" = ["object", "array"]))]
 pub struct JsonRpcMessage(pub Value);
 
 /// An OpenAPI 3.1 document.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OpenApiDocument(pub Map<String, Value>);
 
 /// The input of a tool, as its `inputSchema` describes it.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ToolInput(pub Value);
 
 /// Success, without further data.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OkResponse {
     pub ok: True,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 use tollhouse_protocol::{Isolation, Tier};
@@ -14,7 +14,7 @@ use tollhouse_tool::{
 use crate::{BuilderRef, RecentUsage, Review, True};
 
 /// The fields of a tool that everyone can see.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointCommon {
@@ -55,7 +55,7 @@ pub struct EndpointCommon {
 }
 
 /// A tool, as everyone sees it.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The fields that everyone can see.
@@ -80,7 +80,7 @@ pub struct Endpoint {
 }
 
 /// A tool, as its owner and admins see it: everything but the source.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnEndpoint {
     /// The fields that everyone can see.
@@ -126,7 +126,7 @@ pub struct OwnEndpoint {
 }
 
 /// A tool, as its owner sees it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OwnEndpointResponse {
     pub ok: True,
     /// The tool.
@@ -135,7 +135,7 @@ pub struct OwnEndpointResponse {
 }
 
 /// A tool, as far as the caller can see it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointResponse {
     pub ok: True,
     /// The tool.
@@ -144,7 +144,7 @@ pub struct EndpointResponse {
 }
 
 /// A tool, as its owner or everyone sees it.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum EndpointView {
@@ -184,7 +184,7 @@ impl EndpointView {
 }
 
 /// The main fields of a tool, for lists of owners and admins.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSummary {
     /// The main fields.
@@ -198,7 +198,7 @@ pub struct EndpointSummary {
 }
 
 /// The main fields of a tool.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointBrief {
@@ -257,7 +257,7 @@ pub struct EndpointBrief {
 }
 
 /// A page of tools, by slug.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSummaryPage {
     pub ok: True,
@@ -269,7 +269,7 @@ pub struct EndpointSummaryPage {
 }
 
 /// The kind of code that answers calls.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum HandlerType {
@@ -285,7 +285,7 @@ pub enum HandlerType {
 }
 
 /// Present if a call is charged before its handler runs.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum SettleBefore {
@@ -294,7 +294,7 @@ pub enum SettleBefore {
 }
 
 /// The method of a call.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
 pub enum PostMethod {
@@ -303,10 +303,10 @@ pub enum PostMethod {
 }
 
 /// Limits by name. The page of limits lists all of them.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Limits(#[schemars(with = "BTreeMap<String, u64>")] pub Map<String, Value>);
 
 /// A JSON Schema, in dialect 2020-12 unless it names another.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JsonSchema", extend("type" = ["object", "boolean"]))]
 pub struct SchemaDocument(pub Value);

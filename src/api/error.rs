@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
 
 /// An error.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Error {
     #[schemars(extend("const" = false))]
@@ -19,7 +20,7 @@ pub struct Error {
 }
 
 /// The problem, and the party that can fix it. Some codes have more fields than these.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ErrorDetails {
@@ -54,7 +55,7 @@ pub struct ErrorDetails {
 }
 
 /// Who can fix an error.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum FaultParty {
@@ -66,9 +67,37 @@ pub enum FaultParty {
     Host,
 }
 
-/// Whether a caller was charged: `unknown` until the settlement is resolved.
-#[derive(Debug)]
-pub struct Charged;
+/// Whether a caller was charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charged {
+    /// Not charged.
+    No,
+    /// Charged.
+    Yes,
+    /// Not known until the settlement is resolved.
+    Unknown,
+}
+
+impl Serialize for Charged {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::No => serializer.serialize_bool(false),
+            Self::Yes => serializer.serialize_bool(true),
+            Self::Unknown => serializer.serialize_str("unknown"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Charged {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Bool(false) => Ok(Self::No),
+            Value::Bool(true) => Ok(Self::Yes),
+            Value::String(text) if text == "unknown" => Ok(Self::Unknown),
+            _ => Err(D::Error::custom("this is true, false or `unknown`")),
+        }
+    }
+}
 
 impl JsonSchema for Charged {
     fn inline_schema() -> bool {
@@ -85,7 +114,7 @@ impl JsonSchema for Charged {
 }
 
 /// An x402 challenge. This is v1; v2 is in the header `PAYMENT-REQUIRED`.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentRequired {
     /// Version of x402.

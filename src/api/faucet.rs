@@ -7,7 +7,7 @@ use tollhouse_tool::MicroUsd;
 use crate::True;
 
 /// The request for play money on the simulated ledger.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaucetRequest {
     /// The address to fund.
@@ -21,7 +21,7 @@ pub struct FaucetRequest {
 }
 
 /// The balance of an address on the simulated ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedBalance {
     pub ok: True,

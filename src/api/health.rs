@@ -1,21 +1,23 @@
 //! The health of a host.
 
+use std::borrow::Cow;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_base::{clock::Timestamp, id::ReplicaId};
 
 use crate::True;
 
 /// The health of the host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
     pub ok: True,
     /// Version of the host.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// The hosts of the store, including those that ended within the last hour. Null while the store is unavailable.
     pub replicas: Option<Vec<Replica>>,
     /// Error of this machine's clock, if it differs from the database's by more than a second. The host is not ready then.
@@ -50,17 +52,17 @@ pub struct Health {
 }
 
 /// Sizes of the store, and its condition.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct StoredHealth {
     /// Keys by kind.
     #[serde(flatten)]
-    pub kinds: BTreeMap<&'static str, StoredSize>,
+    pub kinds: BTreeMap<Cow<'static, str>, StoredSize>,
     /// Receipts of free calls.
     pub free_receipts: StoredSize,
     /// Name of the backend.
-    pub backend: &'static str,
+    pub backend: Cow<'static, str>,
     /// False while a store is being counted.
     pub complete: bool,
     /// Number of syncs of commits since the start.
@@ -72,7 +74,7 @@ pub struct StoredHealth {
 }
 
 /// A number of entries and their size.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct StoredSize {
     /// Number of entries.
@@ -82,7 +84,7 @@ pub struct StoredSize {
 }
 
 /// A host of the store.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Replica {
@@ -106,7 +108,7 @@ pub struct Replica {
 }
 
 /// Resources that were used without payment.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UnpaidHealth {
@@ -119,7 +121,7 @@ pub struct UnpaidHealth {
 }
 
 /// Gas of transactions that brought no money.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct GasHealth {
@@ -136,13 +138,13 @@ pub struct GasHealth {
 }
 
 /// A warning for operators.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct HealthWarning {
     /// Code for programs.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// Message for people.
     pub message: String,
     /// The fix.
-    pub remedy: &'static str,
+    pub remedy: Cow<'static, str>,
 }

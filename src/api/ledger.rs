@@ -1,5 +1,7 @@
 //! The accounts of the ledger, settlements with an unknown outcome, and the comparison with a chain.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -11,7 +13,7 @@ use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 use crate::{SettlementLoss, True};
 
 /// The accounts of the ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ledger {
     pub ok: True,
@@ -36,7 +38,7 @@ pub struct Ledger {
 }
 
 /// The sum of all accounts in one unit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct LedgerUnit {
     /// The unit.
@@ -46,7 +48,7 @@ pub struct LedgerUnit {
 }
 
 /// An account of the ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct LedgerAccount {
@@ -68,7 +70,7 @@ pub struct LedgerAccount {
 }
 
 /// A settlement that a reorganization undid.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ReorganizedSettlement {
@@ -86,7 +88,7 @@ pub struct ReorganizedSettlement {
 }
 
 /// A page of settlements with an unknown outcome, by payment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnresolvedPage {
     pub ok: True,
@@ -98,7 +100,7 @@ pub struct UnresolvedPage {
 }
 
 /// A settlement with an unknown outcome.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UnresolvedSettlement {
@@ -127,7 +129,7 @@ pub struct UnresolvedSettlement {
 }
 
 /// An admin's decision about a settlement with an unknown outcome.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettlementVerdict {
     /// The decision.
@@ -137,7 +139,7 @@ pub struct SettlementVerdict {
 }
 
 /// An admin's decision about a settlement. `look_up` looks on the chain.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum SettlementDecision {
@@ -150,12 +152,12 @@ pub enum SettlementDecision {
 }
 
 /// A comparison of a range of blocks with the ledger.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reconciliation {
     pub ok: True,
     /// The network.
-    pub network: &'static str,
+    pub network: Cow<'static, str>,
     /// The first block.
     pub from_block: u64,
     /// The last block.
@@ -180,7 +182,7 @@ pub struct Reconciliation {
 }
 
 /// A transfer without a receipt.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UnknownTransfer {
@@ -193,13 +195,13 @@ pub struct UnknownTransfer {
     /// The sender.
     pub from: String,
     /// Address of the token.
-    pub asset: &'static str,
+    pub asset: Cow<'static, str>,
     /// The amount, in the smallest unit of the token.
     pub amount: String,
 }
 
 /// A receipt whose transaction contains no such transfer.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MissingTransfer {
@@ -214,7 +216,7 @@ pub struct MissingTransfer {
 }
 
 /// A transaction with fewer transfers than receipts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct DoubledTransaction {

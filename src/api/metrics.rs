@@ -1,29 +1,31 @@
 //! Statistics of calls.
 
+use std::borrow::Cow;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::True;
 
 /// Statistics of a tool's calls over time, oldest bucket first, without gaps.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
     /// Start of the first bucket.
     pub since: Timestamp,
     /// Length of a bucket.
     #[schemars(extend("enum" = ["1m", "5m", "1h", "1d"]))]
-    pub step: &'static str,
+    pub step: Cow<'static, str>,
     /// The buckets.
     pub buckets: Vec<MetricsBucket>,
     pub ok: True,
 }
 
 /// The calls within one bucket.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MetricsBucket {
@@ -46,7 +48,7 @@ pub struct MetricsBucket {
 }
 
 /// The calls of a tool within 30 days, oldest day first, without gaps.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DailyUsage {
     pub ok: True,
     /// Start of the first day.
@@ -56,7 +58,7 @@ pub struct DailyUsage {
 }
 
 /// The calls of a tool on one day.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UsageDay {
@@ -73,7 +75,7 @@ pub struct UsageDay {
 }
 
 /// The recent calls of a tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentUsage {
     /// Calls within 30 days, without those of its builder.
@@ -84,7 +86,7 @@ pub struct RecentUsage {
 }
 
 /// Activity of the sandbox since the process started.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RuntimeStats {
     pub ok: True,
     /// The tools that were called most.
@@ -94,7 +96,7 @@ pub struct RuntimeStats {
 }
 
 /// Activity of the sandbox for one tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct RuntimeEndpoint {

@@ -9,7 +9,7 @@ use tollhouse_tool::MicroUsd;
 use crate::{SettleBefore, True};
 
 /// The state of a payment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PaymentResponse {
     pub ok: True,
     /// The payment.
@@ -17,7 +17,7 @@ pub struct PaymentResponse {
 }
 
 /// A payment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Payment {
@@ -43,7 +43,7 @@ pub struct Payment {
 }
 
 /// The state of a payment.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PaymentState {
@@ -64,7 +64,7 @@ pub enum PaymentState {
 }
 
 /// The signed record of a call and its payment.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
     /// Id of the receipt.
@@ -87,7 +87,7 @@ pub struct Receipt {
 }
 
 /// How a call was paid.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReceiptKind {
@@ -100,7 +100,7 @@ pub enum ReceiptKind {
 }
 
 /// A receipt with its refunds.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiptResponse {
     pub ok: True,
@@ -119,7 +119,7 @@ pub struct ReceiptResponse {
 }
 
 /// The current state of a payment that a reorganization of the chain undid.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Reorganization {
     /// `reorganized`: `transaction` is in no block, and the money has not moved. `settled`: `transaction` has made the payment in place of
@@ -138,7 +138,7 @@ pub struct Reorganization {
 }
 
 /// The state of a payment after a reorganization.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReorganizationState {
@@ -149,7 +149,7 @@ pub enum ReorganizationState {
 }
 
 /// Why the money of a payment that a reorganization undid can no longer move.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub enum SettlementLoss {
@@ -162,7 +162,7 @@ pub enum SettlementLoss {
 }
 
 /// A refund, as everyone sees it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Refund {
     /// The amount.
@@ -189,7 +189,7 @@ pub struct RefundRequest {
 }
 
 /// The result of a refund.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundResponse {
     pub ok: True,
@@ -201,7 +201,7 @@ pub struct RefundResponse {
 }
 
 /// A refund, as admins see it.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct GivenRefund {

@@ -1,5 +1,7 @@
 //! Payouts of builders, and where and how they are paid.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -11,7 +13,7 @@ use tollhouse_tool::MicroUsd;
 use crate::True;
 
 /// Receipts that are paid out together.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Payout {
     /// Id of the payout.
@@ -56,7 +58,7 @@ pub struct Payout {
 }
 
 /// The times of the first and the last receipt of a payout.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct PayoutPeriod {
     /// Time of the first receipt.
@@ -66,7 +68,7 @@ pub struct PayoutPeriod {
 }
 
 /// The status of a payout.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PayoutStatus {
@@ -83,7 +85,7 @@ pub enum PayoutStatus {
 }
 
 /// A payout.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PayoutResponse {
     pub ok: True,
     /// The payout.
@@ -91,7 +93,7 @@ pub struct PayoutResponse {
 }
 
 /// The result of creating a payout.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreatePayoutResponse {
     pub ok: True,
     /// The payout.
@@ -99,7 +101,7 @@ pub struct CreatePayoutResponse {
 }
 
 /// A payout, or none if no receipt is left to pay out.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
 pub enum CreatedPayout {
@@ -110,7 +112,7 @@ pub enum CreatedPayout {
 }
 
 /// No payout: there is nothing to pay out.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EmptyPayout {
@@ -118,7 +120,7 @@ pub struct EmptyPayout {
     pub id: (),
     /// Always `empty`.
     #[schemars(extend("const" = "empty"))]
-    pub status: &'static str,
+    pub status: Cow<'static, str>,
     /// Always 0.
     #[schemars(extend("const" = 0))]
     pub amount_usd: u64,
@@ -128,7 +130,7 @@ pub struct EmptyPayout {
 }
 
 /// A page of a builder's payouts, newest first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutPage {
     pub ok: True,
@@ -140,7 +142,7 @@ pub struct PayoutPage {
 }
 
 /// A page of all payouts, newest first, with their number by status.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllPayoutsPage {
     pub ok: True,
@@ -154,7 +156,7 @@ pub struct AllPayoutsPage {
 }
 
 /// The number of payouts by status.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct PayoutCounts {
     /// Payouts whose receipts are still being collected.
@@ -170,7 +172,7 @@ pub struct PayoutCounts {
 }
 
 /// A payout with a page of its receipts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutReceiptPage {
     pub ok: True,
@@ -184,7 +186,7 @@ pub struct PayoutReceiptPage {
 }
 
 /// A receipt in a payout.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct PayoutReceipt {
@@ -195,7 +197,7 @@ pub struct PayoutReceipt {
 }
 
 /// An admin's decision about a payout.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PayoutVerdict {
     /// The decision.
@@ -207,7 +209,7 @@ pub struct PayoutVerdict {
 }
 
 /// An admin's decision about a payout.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PayoutDecision {
@@ -220,7 +222,7 @@ pub enum PayoutDecision {
 }
 
 /// Where and how a builder is paid.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutSettings {
     /// The recipient's address.
@@ -238,7 +240,7 @@ pub struct PayoutSettings {
 }
 
 /// The payout settings of a builder, and what waits to be paid out.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PayoutSettingsResponse {
     pub ok: True,
@@ -249,7 +251,7 @@ pub struct PayoutSettingsResponse {
 }
 
 /// Amounts that wait to be paid out.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct WaitingPayout {
@@ -260,7 +262,7 @@ pub struct WaitingPayout {
 }
 
 /// The request to change payout settings.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PayoutSettingsDraft {
     /// The recipient's address.

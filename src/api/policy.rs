@@ -1,7 +1,9 @@
 //! The policy for builders, and the policy for content.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_protocol::Tier;
 use tollhouse_tool::{Capabilities, Slug, finding::Severity};
@@ -9,7 +11,7 @@ use tollhouse_tool::{Capabilities, Slug, finding::Severity};
 use crate::{Limits, True};
 
 /// The rules for builders.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
     /// Capabilities that builders get on request.
@@ -25,7 +27,7 @@ pub struct Policy {
 }
 
 /// The rules for builders.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyResponse {
     pub ok: True,
     /// The policy.
@@ -33,7 +35,7 @@ pub struct PolicyResponse {
 }
 
 /// The whole policy to set. Absent fields get their defaults.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyDraft {
     /// Capabilities that builders get on request.
@@ -52,7 +54,7 @@ pub struct PolicyDraft {
 }
 
 /// Effects of a policy on existing tools.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyCheckResponse {
     pub ok: True,
     /// Immediate effects on existing tools of builders.
@@ -60,7 +62,7 @@ pub struct PolicyCheckResponse {
 }
 
 /// The tools that a policy would restrict.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Narrowing {
@@ -77,7 +79,7 @@ pub struct Narrowing {
 }
 
 /// The policy for content.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyPolicyResponse {
     pub ok: True,
     /// The policy.
@@ -85,7 +87,7 @@ pub struct SafetyPolicyResponse {
 }
 
 /// The rules for the content of tools, and what follows from a match.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct SafetyPolicy {
     /// Version of the rules.
@@ -93,7 +95,7 @@ pub struct SafetyPolicy {
     /// The builder's attestation.
     pub attestation: Attestation,
     /// The fields of an upload that are scanned.
-    pub scanned: &'static [&'static str],
+    pub scanned: Vec<Cow<'static, str>>,
     /// Consequences of each outcome.
     pub outcomes: ScanOutcomes,
     /// The rules.
@@ -103,33 +105,33 @@ pub struct SafetyPolicy {
     /// How to report abuse.
     pub abuse: AbuseReports,
     /// The limits of the scan.
-    pub limits: &'static [&'static str],
+    pub limits: Vec<Cow<'static, str>>,
 }
 
 /// The builder's attestation.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Attestation {
     /// The field of an upload.
-    pub field: &'static str,
+    pub field: Cow<'static, str>,
     /// The statement that the builder accepts.
-    pub statement: &'static str,
+    pub statement: Cow<'static, str>,
 }
 
 /// Consequences of each outcome of a scan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ScanOutcomes {
     /// The upload passes.
-    pub pass: &'static str,
+    pub pass: Cow<'static, str>,
     /// An admin decides.
-    pub review: &'static str,
+    pub review: Cow<'static, str>,
     /// The upload is refused.
-    pub block: &'static str,
+    pub block: Cow<'static, str>,
 }
 
 /// A rule of the scan.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct SafetyRule {
     /// Name of the rule.
@@ -143,23 +145,23 @@ pub struct SafetyRule {
 }
 
 /// How admins review content.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ReviewProcess {
     /// The decision.
-    pub process: &'static str,
+    pub process: Cow<'static, str>,
     /// When tools are scanned again.
-    pub rescan: &'static str,
+    pub rescan: Cow<'static, str>,
     /// How tools are taken down.
-    pub takedown: &'static str,
+    pub takedown: Cow<'static, str>,
 }
 
 /// How to report abuse.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct AbuseReports {
     /// The contact, if there is one.
     pub contact: Option<String>,
     /// The content of a report.
-    pub report: &'static str,
+    pub report: Cow<'static, str>,
 }

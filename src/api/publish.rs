@@ -1,7 +1,7 @@
 //! Publishing: drafts, changes, sources and checks.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::{Isolation, Language};
@@ -13,7 +13,7 @@ use tollhouse_tool::{
 use crate::{HandlerType, Limits, OwnEndpoint, SchemaDocument, True};
 
 /// A tool to publish.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointDraft {
     /// Its name in `/tools/{slug}`.
@@ -84,7 +84,7 @@ fn anything() -> SchemaDocument {
 }
 
 /// Changes of a tool. Only the fields that are present change.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPatch {
     /// Title for people.
@@ -127,7 +127,7 @@ pub struct EndpointPatch {
 }
 
 /// A handler: `{source, language?}` or `{response}`.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Handler {
     /// Source of one module, whose default export is `async (req, ctx) => …`.
@@ -141,7 +141,7 @@ pub struct Handler {
 }
 
 /// A builder's attestation.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyAttestation {
     /// Whether the tool is lawful, and the builder has the right to publish it.
     pub accepted: bool,
@@ -159,7 +159,7 @@ impl SafetyAttestation {
 }
 
 /// A changed tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointChangeResponse {
     pub ok: True,
     /// The tool.
@@ -170,7 +170,7 @@ pub struct EndpointChangeResponse {
 }
 
 /// A deleted tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeleteEndpointResponse {
     pub ok: True,
     /// Always true.
@@ -182,7 +182,7 @@ pub struct DeleteEndpointResponse {
 }
 
 /// The source of a tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointSourceResponse {
     pub ok: True,
     /// The handler.
@@ -190,7 +190,7 @@ pub struct EndpointSourceResponse {
 }
 
 /// A handler as it was uploaded.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct UploadedHandler {
     /// Hash of the version.
@@ -208,11 +208,11 @@ pub struct UploadedHandler {
 }
 
 /// The request to check an upload: the body of create, whole or in parts.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointCheckRequest(pub Map<String, Value>);
 
 /// The result of checking an upload.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointCheckResponse {
     pub ok: True,
     /// The result of a publication of the upload.
@@ -220,7 +220,7 @@ pub struct EndpointCheckResponse {
 }
 
 /// The result that a publication would have.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointCheck {
@@ -245,7 +245,7 @@ pub struct EndpointCheck {
 }
 
 /// Capabilities and hosts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Grants {
     /// Capabilities.

@@ -9,7 +9,7 @@ use tollhouse_tool::{MicroUsd, Slug};
 use crate::{Method, True};
 
 /// The request for a quote for a call.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QuoteRequest {
     /// The tool.
@@ -23,7 +23,7 @@ pub struct QuoteRequest {
 }
 
 /// A price that is valid until it expires.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Quote")]
 pub struct QuoteResponse {
     /// The quote.
@@ -34,7 +34,7 @@ pub struct QuoteResponse {
 }
 
 /// The content of a quote.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct QuoteContent {
@@ -65,7 +65,7 @@ pub struct QuoteContent {
 }
 
 /// A part of the cost of a call.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct QuoteLine {
@@ -78,7 +78,7 @@ pub struct QuoteLine {
 }
 
 /// The request for a route to a token that a tool accepts.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConversionRequest {
     /// The tool's slug.
@@ -92,7 +92,7 @@ pub struct ConversionRequest {
 }
 
 /// A route from the caller's token to one that a tool accepts.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ConversionQuote {
     /// The route and its costs.
     #[serde(flatten)]
@@ -104,7 +104,7 @@ pub struct ConversionQuote {
 }
 
 /// A route and its costs.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Conversion {
@@ -130,7 +130,7 @@ pub struct Conversion {
 }
 
 /// An amount of a token.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TokenAmount {
     /// The network.
     pub network: String,
@@ -143,7 +143,7 @@ pub struct TokenAmount {
 }
 
 /// An amount of an accepted token.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct SettlementAmount {
@@ -160,7 +160,7 @@ pub struct SettlementAmount {
 }
 
 /// The steps of a route.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ConversionRoute {
     /// The steps.
@@ -170,7 +170,7 @@ pub struct ConversionRoute {
 }
 
 /// The estimated cost of a conversion.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ConversionCost {
@@ -181,7 +181,7 @@ pub struct ConversionCost {
 }
 
 /// The steps with which the caller converts and pays.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ConversionHandoff {
@@ -195,7 +195,7 @@ pub struct ConversionHandoff {
 }
 
 /// The tool that a conversion pays.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct ConversionService {
@@ -208,7 +208,7 @@ pub struct ConversionService {
 }
 
 /// The request for the price of another seller.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SellerQuoteRequest {
     /// The seller's URL.
@@ -224,7 +224,7 @@ pub struct SellerQuoteRequest {
 }
 
 /// The price of another seller.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SellerQuote {
     /// The price.
     #[serde(flatten)]
@@ -237,7 +237,7 @@ pub struct SellerQuote {
 }
 
 /// The price of a seller, and how to pay.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct SellerPrice {

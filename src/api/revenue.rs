@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::True;
 
 /// Calls and revenue.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevenueTotals {
     /// Number of calls, successful or not.
@@ -30,7 +30,7 @@ pub struct RevenueTotals {
 }
 
 /// The revenue of one tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointRevenue {
     /// The tool.
@@ -47,7 +47,7 @@ pub struct EndpointRevenue {
 }
 
 /// The revenue of one day.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DayRevenue {
     /// The UTC day, for example `2026-11-21`.
     pub day: String,
@@ -57,7 +57,7 @@ pub struct DayRevenue {
 }
 
 /// The revenue of a builder.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revenue {
     pub ok: True,
@@ -72,7 +72,7 @@ pub struct Revenue {
 }
 
 /// The revenue of the whole host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRevenue {
     pub ok: True,
@@ -93,7 +93,7 @@ pub struct HostRevenue {
 }
 
 /// The revenue of the whole host on one day.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct HostDayRevenue {

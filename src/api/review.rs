@@ -10,7 +10,7 @@ use tollhouse_tool::{Capabilities, HoldKind, ReviewAction, ReviewRecord, Slug, f
 use crate::{BuilderRef, RecentUsage, True};
 
 /// The admin's decisions about a tool, made and pending.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
     /// The state of the review.
@@ -28,7 +28,7 @@ pub struct Review {
 }
 
 /// The part of a tool that waits for an admin's decision.
-#[derive(JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ReviewState {
@@ -47,7 +47,7 @@ pub enum ReviewState {
 }
 
 /// A tool that waits for a decision.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingReview {
     /// The tool.
@@ -87,7 +87,7 @@ pub struct PendingReview {
 }
 
 /// A page of tools that wait for a decision, longest waiting first.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewPage {
     pub ok: True,
@@ -101,7 +101,7 @@ pub struct ReviewPage {
 }
 
 /// An admin's decision about a tool.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewVerdict {
     /// The decision.
@@ -120,7 +120,7 @@ pub struct ReviewVerdict {
 }
 
 /// The result of a new scan of all tools.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RescanResponse {
     pub ok: True,
     /// The number of tools by outcome.
@@ -128,7 +128,7 @@ pub struct RescanResponse {
 }
 
 /// The number of tools in a new scan, by outcome.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct RescanCounts {
     /// All tools.

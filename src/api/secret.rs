@@ -1,7 +1,7 @@
 //! Secrets of tools.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::True;
 
 /// A secret without its value.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
     /// Its name.
@@ -35,7 +35,7 @@ pub enum SecretVisibility {
 }
 
 /// The secrets of a tool.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SecretList {
     pub ok: True,
     /// The secrets.
@@ -43,7 +43,7 @@ pub struct SecretList {
 }
 
 /// A secret that was set.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SecretResponse {
     pub ok: True,
     /// The secret.
@@ -51,7 +51,7 @@ pub struct SecretResponse {
 }
 
 /// A secret that was removed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveSecretResponse {
     pub ok: True,
     /// Always true.
@@ -61,18 +61,22 @@ pub struct RemoveSecretResponse {
 }
 
 /// The request to set a secret.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSecretRequest {
     /// Its name.
     pub name: String,
     /// Its value.
-    #[serde(deserialize_with = "hidden")]
+    #[serde(serialize_with = "exposed", deserialize_with = "hidden")]
     #[schemars(with = "String")]
     pub value: Zeroizing<String>,
     /// Who gets the value: the handler, or only a server that it asks with `auth`.
     #[serde(default)]
     pub visibility: SecretVisibility,
+}
+
+fn exposed<S: Serializer>(value: &Zeroizing<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value)
 }
 
 /// Deserializes a string. Errors do not repeat the input.
@@ -84,7 +88,7 @@ fn hidden<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<String
 }
 
 /// The result of rotating the master key.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct KeyRotationResponse {
     pub ok: True,
     /// The rotation.
@@ -92,7 +96,7 @@ pub struct KeyRotationResponse {
 }
 
 /// A rotation of the master key.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct KeyRotation {

@@ -115,7 +115,7 @@ fn series_json(Series { since, step, buckets }: Series) -> Json<Metrics> {
         p50_ms: bucket.p50_ms,
         p95_ms: bucket.p95_ms,
     });
-    Json(Metrics { since, step, buckets: buckets.collect(), ok: True })
+    Json(Metrics { since, step: step.into(), buckets: buckets.collect(), ok: True })
 }
 
 impl MetricsQuery {

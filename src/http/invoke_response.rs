@@ -60,10 +60,10 @@ pub(super) async fn invoke_response_json(calling: &CallServices, done: &Complete
     let response = InvokeResponse {
         ok: done.success,
         status: Some(answer.status).filter(|status| *status != 200),
-        headers: chosen_headers(answer),
+        headers: chosen_headers(answer).into_iter().map(|(name, value)| (name, value.to_owned())).collect(),
         result: ResultBody::from(Content::of(answer)),
         receipt,
-        payment_id: paid,
+        payment_id: paid.cloned(),
         settlement: paid.map(|_| settlement()),
     };
     Ok(serde_json::to_string(&response).expect("an answer has text keys"))

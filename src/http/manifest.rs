@@ -105,7 +105,7 @@ fn envelope(base: &str, form: CatalogForm) -> CatalogEnvelope {
     }
     CatalogEnvelope {
         ok: True,
-        schema: CATALOG_SCHEMA,
+        schema: CATALOG_SCHEMA.into(),
         dashboard: format!("{base}/dashboard"),
         create_endpoint: format!("{base}/ai/endpoints/create"),
         lifecycle,
@@ -118,10 +118,10 @@ fn envelope(base: &str, form: CatalogForm) -> CatalogEnvelope {
             ("docs", format!("{base}/guides/x402-agent-payment-infrastructure")),
         ]),
         supported_handler_types: texts(HandlerType::all().map(|kind| (kind.as_str(), kind.what().to_owned()))),
-        note: "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema; those with `settle: before` charge before they run.",
+        note: "Free endpoints run without payment. Paid ones answer 402 with an x402 challenge (v2 in the PAYMENT-REQUIRED header, v1 in the body) and charge only for a result that fits the outputSchema; those with `settle: before` charge before they run.".into(),
         content_safety: newer.then(|| ContentSafetyRules {
             policy: format!("{base}/ai/content-safety/policy"),
-            self_serve_rule: "Builders create endpoints with safetyAttestation.accepted = true; uploads that appear to contain illegal material, secrets, private data or unauthorized content are blocked or reviewed.",
+            self_serve_rule: "Builders create endpoints with safetyAttestation.accepted = true; uploads that appear to contain illegal material, secrets, private data or unauthorized content are blocked or reviewed.".into(),
         }),
         total: 0,
         next_cursor: None,
@@ -140,14 +140,14 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
     Json(Manifest {
         ok: True,
         service: ServiceInfo {
-            name: "Tollhouse",
-            version: env!("CARGO_PKG_VERSION"),
-            interface_version: INTERFACE_VERSION,
-            description: "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.",
+            name: "Tollhouse".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            interface_version: INTERFACE_VERSION.into(),
+            description: "A host for paid JavaScript tools: agents call them over HTTP and pay per call with x402.".into(),
             url: base.clone(),
         },
         payment: offering.payments.describe(),
-        mcp: McpInfo { url: format!("{base}/ai/mcp"), transport: "streamable-http" },
+        mcp: McpInfo { url: format!("{base}/ai/mcp"), transport: "streamable-http".into() },
         endpoints: EndpointsInfo {
             catalog: format!("{base}/ai/endpoints"),
             invoke: format!("{base}/ai/invoke"),
@@ -160,16 +160,16 @@ async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manife
             url: format!("{base}/ai/quote"),
             conversion: format!("{base}/ai/conversion/quote"),
             external: format!("{base}/x402/quote"),
-            mcp_tool: "quote_tool",
-            header: "X-Quote-Id",
-            mcp_meta: "tollhouse/quoteId",
+            mcp_tool: "quote_tool".into(),
+            header: "X-Quote-Id".into(),
+            mcp_meta: "tollhouse/quoteId".into(),
         },
         receipts: ReceiptsInfo {
             url: format!("{base}/ai/receipts/{{receiptId}}"),
             payments: format!("{base}/ai/payments/{{paymentId}}"),
             keys: format!("{base}/.well-known/jwks.json"),
-            signature: "JWS (EdDSA) over the RFC 8785 canonical JSON of the record",
-            verify: "tollhouse verify-receipt FILE|URL",
+            signature: "JWS (EdDSA) over the RFC 8785 canonical JSON of the record".into(),
+            verify: "tollhouse verify-receipt FILE|URL".into(),
             offers: offering.signer.offers_by(),
         },
         // Builders would otherwise learn these from errors.

@@ -89,7 +89,7 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
     let warnings = operating.shared.proxies.warnings().into_iter();
     Json(Health {
         ok: True,
-        version: env!("CARGO_PKG_VERSION"),
+        version: env!("CARGO_PKG_VERSION").into(),
         replicas: replicas.ok().and_then(Result::ok).map(|seen| seen.into_iter().map(replica).collect()),
         clock: operating.replica.clock_is_wrong(),
         sandbox: json!(operating.pool.status()),
@@ -103,7 +103,9 @@ async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
         stored: stored(&operating).await,
         disk: json!(operating.disk.usage()),
         intake: operating.shared.intake.status(),
-        warnings: warnings.map(|warning| HealthWarning { code: warning.code, message: warning.message, remedy: warning.remedy }).collect(),
+        warnings: warnings
+            .map(|warning| HealthWarning { code: warning.code.into(), message: warning.message, remedy: warning.remedy.into() })
+            .collect(),
     })
 }
 
@@ -118,9 +120,9 @@ async fn stored(operating: &HealthServices) -> StoredHealth {
         *sum = SpaceSize { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
     }
     StoredHealth {
-        kinds: kinds.into_iter().map(|(kind, size)| (kind, describe(size))).collect(),
+        kinds: kinds.into_iter().map(|(kind, size)| (kind.into(), describe(size))).collect(),
         free_receipts: describe(operating.receipts.size().await),
-        backend: sizes.backend,
+        backend: sizes.backend.into(),
         complete: sizes.complete,
         syncs: sizes.syncs,
         renewal_fails: sizes.renewal_fails,

@@ -105,7 +105,7 @@ async fn pay_out(
     not_suspended(&builder)?;
     let payout = match earning.payouts.pay_out(&builder.id).await? {
         Some(packet) => CreatedPayout::Payout(Box::new(convert::payout(&packet))),
-        None => CreatedPayout::Empty(EmptyPayout { id: (), status: "empty", amount_usd: 0, receipt_count: 0 }),
+        None => CreatedPayout::Empty(EmptyPayout { id: (), status: "empty".into(), amount_usd: 0, receipt_count: 0 }),
     };
     Ok(Json(CreatePayoutResponse { ok: True, payout }))
 }

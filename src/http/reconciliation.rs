@@ -55,7 +55,7 @@ async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<Mo
         block: transfer.block,
         log_index: transfer.log_index,
         from: transfer.from,
-        asset: transfer.asset,
+        asset: transfer.asset.into(),
         amount: transfer.amount,
     });
     let missing = page.missing.into_iter().map(|transfer| MissingTransfer {
@@ -71,7 +71,7 @@ async fn reconcile(Admin(requested): Admin<Wanted>, State(earning): State<Arc<Mo
     });
     Ok(Json(Reconciliation {
         ok: True,
-        network: page.network,
+        network: page.network.into(),
         from_block: page.from_block,
         to_block: page.to_block,
         transfers: page.transfers,

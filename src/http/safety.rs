@@ -1,6 +1,6 @@
 //! `GET /ai/content-safety/policy`: the rules for scanning uploads, their outcomes and their limits.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{Json, extract::State};
 use tollhouse_api::{AbuseReports, Attestation, ReviewProcess, SafetyPolicy, SafetyPolicyResponse, SafetyRule, ScanOutcomes, True};
@@ -37,24 +37,24 @@ async fn policy(State(offering): State<Arc<DiscoveryServices>>) -> Json<SafetyPo
     });
     let policy = SafetyPolicy {
         version: offering.scanner.policy_version().to_owned(),
-        attestation: Attestation { field: "safetyAttestation.accepted", statement: STATEMENT },
-        scanned: &["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"],
+        attestation: Attestation { field: "safetyAttestation.accepted".into(), statement: STATEMENT.into() },
+        scanned: ["title", "description", "tags", "handler.source", "handler.response", "inputSchema", "outputSchema"].map(Cow::from).into(),
         outcomes: ScanOutcomes {
-            pass: "Stored and callable. Findings of severity `note` are reported to the builder.",
-            review: "Stored, and paused until an admin has decided.",
-            block: "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.",
+            pass: "Stored and callable. Findings of severity `note` are reported to the builder.".into(),
+            review: "Stored, and paused until an admin has decided.".into(),
+            block: "Refused with 422 `content_blocked` and the ids of the rules, never the matched text. Nothing is stored.".into(),
         },
         rules: rules.collect(),
         review: ReviewProcess {
-            process: "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.",
-            rescan: "Endpoints scanned under another version of the rules are scanned again when the host starts.",
-            takedown: "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.",
+            process: "An admin sees the rule, the field, the line and the first two characters of what was found, and approves or rejects with a reason. The builder sees the decision, the rule, the field and the line.".into(),
+            rescan: "Endpoints scanned under another version of the rules are scanned again when the host starts.".into(),
+            takedown: "An admin can take an endpoint down at any time. It then takes no calls; its receipts stay.".into(),
         },
         abuse: AbuseReports {
             contact: offering.abuse_contact.clone(),
-            report: "Name the endpoint's slug, what is wrong with it, and how to reach you.",
+            report: "Name the endpoint's slug, what is wrong with it, and how to reach you.".into(),
         },
-        limits: LIMITS,
+        limits: LIMITS.iter().copied().map(Cow::from).collect(),
     };
     Json(SafetyPolicyResponse { ok: True, policy })
 }

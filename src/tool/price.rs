@@ -138,6 +138,15 @@ impl<'de> Deserialize<'de> for MicroUsd {
     }
 }
 
+impl<'de> Deserialize<'de> for UsdChange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let usd = f64::deserialize(deserializer)?;
+        let amount = MicroUsd::from_usd(usd.abs()).map_err(D::Error::custom)?;
+        let amount = i64::try_from(amount.0).map_err(D::Error::custom)?;
+        Ok(Self(if usd < 0.0 { -amount } else { amount }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,6 +178,9 @@ mod tests {
     fn negative_amounts_have_a_sign() {
         let describe = |micros| serde_json::to_string(&UsdChange(micros)).unwrap();
         assert_eq!([-1_500_000, -2_000_000, 0, 1_000_000, 10].map(describe), ["-1.5", "-2", "0", "1", "0.00001"]);
+        for micros in [0, 7, -10, -123_456_789] {
+            assert_eq!(serde_json::from_str::<UsdChange>(&describe(micros)).unwrap(), UsdChange(micros));
+        }
         assert_eq!((UsdChange(-10).to_string(), UsdChange::of(i128::MIN)), ("-0.00001".to_owned(), UsdChange(i64::MIN)));
     }
 
