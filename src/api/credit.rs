@@ -1,7 +1,7 @@
 //! Developer credit.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_tool::{MicroUsd, Slug, UsdChange};
@@ -50,6 +50,7 @@ pub struct Credit {
     /// Its label.
     pub label: String,
     /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
     /// When it was created.
     pub created_at: Timestamp,
@@ -92,6 +93,7 @@ pub struct CreditResponse {
 #[serde(rename_all = "camelCase")]
 pub struct CreditDay {
     /// The amount that was spent.
+    #[serde(deserialize_with = "crate::sum")]
     pub spent_usd: MicroUsd,
     /// The rest of the budget. Null if it has no limit per day.
     pub left_usd: Option<MicroUsd>,
@@ -111,6 +113,7 @@ pub struct CreditToolDay {
     /// The tool.
     pub slug: String,
     /// The amount that was spent.
+    #[serde(deserialize_with = "crate::sum")]
     pub spent_usd: MicroUsd,
     /// The rest of the budget. Null if it has no limit per tool.
     pub left_usd: Option<MicroUsd>,
@@ -131,13 +134,29 @@ pub struct MintCreditRequest {
 }
 
 /// The result of minting: a new credit with its token, or an existing one with its new balance.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum MintCreditResponse {
     /// A new credit.
     New(MintedCredit),
     /// The credit that was added to.
     Existing(Box<CreditResponse>),
+}
+
+impl<'de> Deserialize<'de> for MintCreditResponse {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // The existing credit first: it has all fields that a new one must have.
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Known {
+            Existing(Box<CreditResponse>),
+            New(MintedCredit),
+        }
+        Ok(match Known::deserialize(deserializer)? {
+            Known::Existing(credit) => Self::Existing(credit),
+            Known::New(credit) => Self::New(credit),
+        })
+    }
 }
 
 /// A new credit.
@@ -149,6 +168,7 @@ pub struct MintedCredit {
     /// Id of the credit.
     pub credit_id: CreditId,
     /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
     /// Its label.
     pub label: String,

@@ -36,5 +36,6 @@ pub struct SimulatedBalance {
     /// The address.
     pub address: String,
     /// Its balance.
+    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
 }

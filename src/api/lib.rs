@@ -30,7 +30,8 @@ mod schema;
 mod secret;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use tollhouse_tool::MicroUsd;
 
 pub use self::{
     account::*, audit::*, call::*, credit::*, discovery::*, endpoint::*, error::*, faucet::*, health::*, ledger::*, metrics::*, payment::*,
@@ -53,4 +54,14 @@ impl From<bool> for True {
     fn from(_: bool) -> Self {
         Self
     }
+}
+
+/// Reads a sum of amounts, which can exceed [`MicroUsd::MAX`].
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 or more, and the conversion saturates")]
+fn sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MicroUsd, D::Error> {
+    let usd = f64::deserialize(deserializer)?;
+    if usd < 0.0 || !usd.is_finite() {
+        return Err(D::Error::custom("a sum is a finite number of US dollars, 0 or more"));
+    }
+    Ok(MicroUsd((usd * 1e6).round() as u64))
 }

@@ -38,6 +38,7 @@ pub struct MetricsBucket {
     /// Number of failed calls, by error code.
     pub failed: BTreeMap<String, u64>,
     /// Amount that callers paid.
+    #[serde(deserialize_with = "crate::sum")]
     pub gross_usd: MicroUsd,
     /// Median duration, in milliseconds.
     #[serde(rename = "p50Ms", skip_serializing_if = "Option::is_none")]

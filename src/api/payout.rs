@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, PayoutId},
@@ -21,6 +21,7 @@ pub struct Payout {
     /// The builder.
     pub builder_id: BuilderId,
     /// The amount.
+    #[serde(deserialize_with = "crate::sum")]
     pub amount_usd: MicroUsd,
     /// Number of its receipts.
     pub receipt_count: u64,
@@ -52,9 +53,14 @@ pub struct Payout {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Name of the builder, null if there is none. Only in the list of all payouts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[schemars(extend("nullable" = true))]
     pub builder_name: Option<Option<String>>,
+}
+
+/// Reads a field that is there. Without it, `null` would be read as an absent field.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// The times of the first and the last receipt of a payout.
@@ -258,6 +264,7 @@ pub struct PayoutSettingsResponse {
 #[schemars(inline)]
 pub struct WaitingPayout {
     /// Amount of the next payout, whatever the minimum.
+    #[serde(deserialize_with = "crate::sum")]
     pub amount_usd: MicroUsd,
     /// Number of receipts that are in no payout, up to 10,000.
     pub receipt_count: u64,

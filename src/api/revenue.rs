@@ -20,12 +20,16 @@ pub struct RevenueTotals {
     /// Number of failed calls.
     pub failed_calls: u64,
     /// Amount that callers paid.
+    #[serde(deserialize_with = "crate::sum")]
     pub gross_usd: MicroUsd,
     /// Amount refunded.
+    #[serde(deserialize_with = "crate::sum")]
     pub refunded_usd: MicroUsd,
     /// The host's share.
+    #[serde(deserialize_with = "crate::sum")]
     pub fees_usd: MicroUsd,
     /// The builder's share.
+    #[serde(deserialize_with = "crate::sum")]
     pub net_usd: MicroUsd,
 }
 
@@ -79,6 +83,7 @@ pub struct HostRevenue {
     /// Start of the report.
     pub since: Timestamp,
     /// Fees from builders' tools, and revenue of the host's own.
+    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The sum of all tools.
     pub totals: RevenueTotals,
@@ -98,6 +103,7 @@ pub struct HostRevenue {
 #[schemars(inline)]
 pub struct HostDayRevenue {
     /// Fees from builders' tools, and revenue of the host's own.
+    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The day.
     #[serde(flatten)]

@@ -233,7 +233,7 @@ fn with_calls(rows: &[MetricsRow]) -> &[MetricsRow] {
 }
 
 pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
-    let answer = open(session, &["ai", "receipts", &args.id]).await?;
+    let answer: ReceiptResponse = open(session, &["ai", "receipts", &args.id]).await?;
     session.out.print(&answer, |ReceiptResponse { receipt, refunded_usd, .. }| {
         let field = |name: &str| receipt.more.get(name).cloned().unwrap_or_default();
         let text = |name: &str| field(name).as_str().unwrap_or_default().to_owned();
@@ -273,7 +273,7 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     }
     let request = RefundRequest { receipt_id: args.receipt, amount_usd: args.amount, reason: args.reason, transaction: args.transaction };
     let asking = session.client.post(&["ai", "admin", "refunds"]).by(CredentialChoice::Admin).json(&request);
-    let answer = asking.idempotent(args.once.as_deref()).send().await.map_err(|error| {
+    let answer = asking.idempotent(args.once.as_deref()).send::<RefundResponse>().await.map_err(|error| {
         let error = error.flags(&[("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")]);
         if error.exit == Exit::Unavailable { error.hint("repeat it with the same --once, or check: tollhouse receipt") } else { error }
     })?;
