@@ -1,10 +1,10 @@
 //! A host whose objects are in a bucket.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use serde_json::json;
 
-use crate::harness::{Host, js, postgres::Postgres, s3::S3};
+use crate::harness::{Host, eventually, js, postgres::Postgres, s3::S3};
 
 /// Does what its input says with a file.
 const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
@@ -50,13 +50,15 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
     // Sources stay in rows until the host is sure that no older host, which cannot read the other
     // form, serves the store.
-    let mut published = 0;
-    while s3.objects().is_empty() {
-        assert!(published < 300, "none is in the bucket");
-        published += 1;
-        host.publish(&js(&format!("long-{published}"), 0.0, &format!("{lines}export default () => ({{ n: {published} }});"))).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    let count = Cell::new(0);
+    eventually("a source is in the bucket", Duration::from_secs(60), async || {
+        let n = count.get() + 1;
+        count.set(n);
+        host.publish(&js(&format!("long-{n}"), 0.0, &format!("{lines}export default () => ({{ n: {n} }});"))).await;
+        (!s3.objects().is_empty()).then_some(())
+    })
+    .await;
+    let published = count.get();
     for n in [1, published] {
         for host in [&host, &other] {
             assert_eq!(host.call(&format!("long-{n}"), &json!({})).await.is(200).json(), json!({ "n": n }));

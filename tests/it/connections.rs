@@ -50,6 +50,7 @@ async fn a_head_that_takes_too_long_ends_its_connection() {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
+        // The deadline is the subject.
         assert!(started.elapsed() < SECONDS, "each byte gave it more time");
     };
     tokio::join!(silent, slow(""), slow(GET));
@@ -107,6 +108,7 @@ async fn a_body_that_stalls_or_takes_too_long_is_informed_at_every_door() {
         while !slow.receives_within(Duration::from_millis(50)).await {
             slow.send("    ").await;
         }
+        // The time limit is the subject: one second.
         assert!((800..5_000).contains(&started.elapsed().as_millis()), "{path}: {:?}", started.elapsed());
         describe(&mut slow, path).await;
     };
@@ -321,7 +323,7 @@ async fn a_host_that_is_asked_to_stop_lets_calls_end_on_every_kind_of_connection
         host.send(request).await.is(200).events().pop().unwrap().name
     };
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.wait_for_calls(3).await;
         host.terminate();
         idle.rest().await;
     };

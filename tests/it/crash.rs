@@ -142,12 +142,7 @@ async fn pay_until_killed(
             }
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        victim.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, victim.cut_power_after(wait, &removed));
     host.kill9();
     sent.into_inner().unwrap()
 }

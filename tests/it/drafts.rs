@@ -273,7 +273,7 @@ async fn a_builder_has_a_few_dry_runs_at_once() {
     }
     let many = join_all((0..6).map(|_| run(&host, &key, "many", json!({}))));
     let others = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        host.wait_for_calls(2).await;
         run(&host, &other, "other", json!({})).await.is(200);
         host.call("many", &json!({})).await.is(200);
     };

@@ -152,12 +152,7 @@ async fn pay_until_killed(
             }
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        host.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, host.cut_power_after(wait, &removed));
     fixture.host.kill9();
     sent.into_inner().unwrap()
 }

@@ -135,6 +135,6 @@ async fn is_refused_its_fill(tool: &Value, input: &Value) {
     assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
 
     // Now there are no other callers.
-    sleep(Duration::from_millis(1_100)).await;
-    host.send(calls()).await.is(200);
+    eventually("the address is served again", Duration::from_secs(20), async || (host.send(calls()).await.status == 200).then_some(()))
+        .await;
 }

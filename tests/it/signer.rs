@@ -262,12 +262,7 @@ async fn pay_until_killed(host: &mut Host, payers: &[Payer], challenge: &Value, 
             sent.lock().unwrap().push((payment, answer.is_ok_and(|answer| answer.status == 200)));
         }
     }));
-    let killing = async {
-        tokio::time::sleep(wait).await;
-        victim.cut_power();
-        removed.store(true, Ordering::SeqCst);
-    };
-    tokio::join!(paying, killing);
+    tokio::join!(paying, victim.cut_power_after(wait, &removed));
     host.kill9();
     sent.into_inner().unwrap()
 }

@@ -118,7 +118,7 @@ async fn calls_in_flight_lose_what_they_may_touch_when_their_builder_is_suspende
     host.as_builder(&key, Method::POST, CREATE, &tool("waits", 0.25, WAITS)).await.is(200);
     let credit = host.mint(1.0).await;
     let suspending = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        host.wait_for_calls(1).await;
         judge(&host, &id, "suspend").await.is(200);
     };
     let input = json!({});

@@ -95,6 +95,7 @@ async fn a_payment_whose_runs_fail_again_and_again_waits() {
             502 => runs += 1,
             _ => slowed(&answer),
         }
+        // The count is per minute.
         if started.elapsed() > Duration::from_secs(50) {
             break;
         }

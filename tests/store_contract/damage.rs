@@ -1,6 +1,6 @@
 //! Damage on disk is repaired or reported.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use tollhouse::store::sled::{MoneyRows, check, repair};
 
@@ -427,17 +427,6 @@ async fn a_journal_that_is_gone_is_begun_again_from_the_tree() {
     assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
     repair(&path, &SledConfig::default()).unwrap().perform().unwrap();
     assert_eq!(receipts(&folder).await, 6);
-}
-
-/// Waits for work in the background.
-pub async fn until(is_so: impl Fn() -> bool) {
-    for _ in 0..3_000 {
-        if is_so() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("it did not come to be");
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -17,7 +17,6 @@ use tollhouse::store::{Changes, CopyPage, SpaceSizes};
 
 use super::{
     changes::followed_batch,
-    damage::until,
     harness::*,
     history::{Chance, same_as, step},
     questions::{counted, rows_of},

@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    damage::until,
     disk::older_store,
     harness::*,
     history::Chance,

@@ -234,7 +234,7 @@ async fn calls_are_removed_once_there_are_a_tenth_too_many_and_down_to_the_count
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn too_many_calls_are_removed_by_themselves_once_that_is_started() {
     let fixture = Fixture::keeping(1);
     let endpoint = EndpointId::generate();

@@ -284,7 +284,7 @@ async fn paid_calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
     assert_eq!(weight(), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_counted_is_written_by_itself_once_that_is_started() {
     let fixture = Fixture::new();
     fixture.metrics.start();

@@ -46,13 +46,13 @@ async fn anyone_who_joined_a_call_learns_why_it_came_to_nothing() {
     assert_eq!(fixture.records(&live).await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
-    let started = Instant::now();
+    let started = tokio::time::Instant::now();
     let ended = tokio::time::timeout(LONG, in_flight.join(&fixture.payments, &payment, Duration::from_millis(250))).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(joined)) if *joined == payment), "{ended:?}");

@@ -163,6 +163,7 @@ async fn a_stuck_store_costs_lines_and_no_time() {
     for n in 0..10_000 {
         logs.write(&Owner::Platform, &endpoint, line(&logs, LogLevel::Info, &n.to_string(), &call));
     }
+    // Each line that waited for the store would take at least its timeout.
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     assert!(logs.dropped() >= 9_000, "{}", logs.dropped());
     store.permits.add_permits(100);

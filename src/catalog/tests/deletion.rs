@@ -1,8 +1,7 @@
 //! Deletion of endpoints: nothing waits for it, nothing is left, and nothing is written afterwards,
 //! wherever it is interrupted.
 
-use std::{sync::atomic::AtomicBool, time::Duration};
-
+use tokio::sync::watch;
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{
     CallGrants, Ops,
@@ -281,7 +280,7 @@ async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
 }
 
 /// A bucket that deletes nothing while it is stopped.
-struct StoppedBucket(Everywhere, AtomicBool);
+struct StoppedBucket(Everywhere, watch::Sender<bool>);
 
 #[async_trait::async_trait]
 impl objects::Bucket for StoppedBucket {
@@ -294,9 +293,7 @@ impl objects::Bucket for StoppedBucket {
     }
 
     async fn delete(&self, name: &str) -> std::io::Result<()> {
-        while self.1.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.1.subscribe().wait_for(|is_stopped| !is_stopped).await.unwrap();
         self.0.delete(name).await
     }
 
@@ -311,19 +308,19 @@ impl objects::Bucket for StoppedBucket {
 async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
-    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
+    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), watch::Sender::new(false)));
     let replica = Replica::new(Arc::new(MemoryStore::new()));
     let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default(), replica).await;
     let (other, _other) = catalog_of(Arc::clone(&store)).await;
     one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&one, "tool").await;
-    bucket.1.store(true, Ordering::SeqCst);
+    bucket.1.send_replace(true);
     let deleting = tokio::spawn({
         let one = Arc::clone(&one);
         async move { one.delete("tool", None, ChangedBy::Builder).await }
     });
     while one.all().get("tool").is_some() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.create(draft("of-another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.create(draft("here"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -332,7 +329,7 @@ async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
     // The deletion does not wait for the bucket either.
     deleting.await.unwrap().unwrap();
     assert_eq!(objects_in(&folder), 3);
-    bucket.1.store(false, Ordering::SeqCst);
+    bucket.1.send_replace(false);
     finished(&one).await;
     assert_eq!((objects_in(&folder), retained(&*store).await.len()), (0, 0));
 }
@@ -349,7 +346,7 @@ async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long(
     let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, ChangedBy::Admin));
     while one.changing.try_lock().is_ok() {
         assert!((&mut update).now_or_never().is_none());
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.update("called", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     other.update("tool", patch(json!({ "title": "Quick" })), None, ChangedBy::Admin).await.unwrap();
