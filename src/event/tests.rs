@@ -106,7 +106,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_r
     store.rows();
     events.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "what is old is further on");
+    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "old events are on later pages");
     events.sweep().await.unwrap();
     assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all);
 }

@@ -83,7 +83,7 @@ async fn a_change_is_reported_once_all_who_live_follow_it() {
     change(&*store).await;
     let started = Instant::now();
     one.wait_until_applied().await;
-    assert_eq!((ours.applied(), theirs.applied()), (vec![2], vec![2]), "what was before was read, and is not told again");
+    assert_eq!((ours.applied(), theirs.applied()), (vec![2], vec![2]), "earlier changes were read, and are not applied again");
     assert!(started.elapsed() <= Duration::from_millis(120), "{:?}", started.elapsed());
 }
 
@@ -112,7 +112,7 @@ async fn nobody_waits_for_a_departed_replica_or_a_full_lease_for_a_silent_one() 
 async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
     let (store, _) = shared();
     let early = Replica::new(Arc::clone(&store) as _);
-    assert!(early.is_fenced(), "it has heard nothing yet");
+    assert!(early.is_fenced(), "it has read nothing yet");
     let (one, ours) = replica(&store).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!one.is_fenced());
@@ -148,8 +148,8 @@ async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
         clock.set(NOW.plus_millis(second * 1_000));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(one.is_fenced(), "what it holds in memory is of yesterday");
-    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes up what it has reserved");
+    assert!(one.is_fenced(), "its memory is stale");
+    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes over its reservations");
     drop(still);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
@@ -291,7 +291,7 @@ async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again()
     }
     clock.set(NOW.plus_millis(120_000));
     does(&one, Err(StoreError::Conflict)).await.unwrap_err();
-    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "what failed is due at once");
+    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "a failed job is due at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,7 +315,7 @@ async fn a_job_of_a_dead_replica_is_taken_over_and_its_late_writes_are_fenced() 
     happens(&taken).await.unwrap();
     removed.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
     one.end_turn(taken, Duration::ZERO).await.unwrap();
-    assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
+    assert!(one.take_turn("job").await.unwrap().is_some(), "the next turn is set by the replica that took it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,7 +25,7 @@ async fn files_are_in_the_bucket_and_only_there() {
     assert_eq!(does(&host, "write", "two").await.is(200).json()["text"], "two");
     let objects = s3.objects();
     let texts: Vec<_> = objects.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    assert_eq!(texts, ["two"], "what was replaced is gone");
+    assert_eq!(texts, ["two"], "replaced objects are deleted");
     assert!(!host.folder().join("data/files").exists());
     host.restart().await;
     assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");

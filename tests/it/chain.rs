@@ -206,7 +206,7 @@ async fn an_operator_learns_when_the_gas_runs_out_and_nobody_pays_for_nothing() 
     let payment = payer.pay(&host.challenge("echo").await);
     chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x1"])).await;
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
-    let response = eventually("it is told", Duration::from_secs(60), async || {
+    let response = eventually("it is reported", Duration::from_secs(60), async || {
         let response = host.get("/health").await.is(200).json()["facilitator"].clone();
         (response["low"] == true).then_some(response)
     })

@@ -153,7 +153,7 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
     }))
     .await;
     let intake = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
-    let held = eventually("what was sent is read", SECONDS, || async {
+    let held = eventually("everything sent is read", SECONDS, || async {
         let held = intake().await;
         assert!(held <= HELD, "{held}");
         (held > HELD / 4).then_some(held)
@@ -177,7 +177,7 @@ async fn half_sent_bodies_hold_no_more_than_the_memory_for_bodies() {
             }
         }
     }
-    assert!(refused > 40, "{refused} of 60 were told that there is no room");
+    assert!(refused > 40, "{refused} of 60 were rejected for lack of room");
     drop(bodies);
     eventually("all of it is given back", SECONDS, || async { (intake().await == 0).then_some(()) }).await;
 }
@@ -264,7 +264,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         steady.try_send(&Frame::reset(stream).bytes(), SECONDS).await;
         taken_back += 1;
     }
-    assert!((100..200).contains(&taken_back), "{taken_back} requests were taken back");
+    assert!((100..200).contains(&taken_back), "{taken_back} requests were canceled");
     host.get("/health/live").await.is(200);
 }
 

@@ -110,7 +110,7 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
         host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
     }
     let mut contract = declared(shipped.files()).await;
-    assert_eq!(contract, declared(vec![root().join("runtime-js/tool.d.ts")]).await, "what is shipped says all that the contract says");
+    assert_eq!(contract, declared(vec![root().join("runtime-js/tool.d.ts")]).await, "the shipped contract is complete");
     contract["url"] = json!(format!("http://{address}/"));
     let input = json!({ "contract": contract });
     let credit = host.mint(1.0).await;
@@ -129,7 +129,7 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
     let streamed = paid(host.request(Method::POST, "/tools/asks").json(&input)).header("accept", "text/event-stream");
     let events = host.send(streamed).await.is(200).events();
     found(&events.last().unwrap().data["result"], "the stream");
-    assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is heard");
+    assert!(events.iter().any(|event| event.data["message"] == "five"), "progress is received");
     for client in [host.mcp(), host.mcp_legacy()] {
         let query = paid(client.request("tools/call", json!({ "name": "asks", "arguments": input, "_meta": { "progressToken": 1 } })));
         found(&Replied::read(&host.send(query).await).result()["structuredContent"], "MCP");

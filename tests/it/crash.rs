@@ -83,7 +83,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
         let started = Instant::now();
         host.restart().await;
         slowest = slowest.max(started.elapsed());
-        eventually("what was open is resolved beside", Duration::from_secs(60), async || {
+        eventually("open settlements are resolved", Duration::from_secs(60), async || {
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
         .await;

@@ -32,7 +32,7 @@ async fn a_paid_call_has_room_whatever_bodies_strangers_hold() {
     }
     // The bytes no longer change when ten polls in a row find the same number.
     let (last, same) = (Cell::new(0), Cell::new(0));
-    let held = eventually("strangers hold what they can", SECONDS, async || {
+    let held = eventually("strangers hold as many bytes as they can", SECONDS, async || {
         let held = bytes().await;
         same.set(if last.replace(held) == held { same.get() + 1 } else { 0 });
         Some(held).filter(|held| same.get() >= 10 && *held > ALL * 3 / 4)

@@ -87,7 +87,7 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
         fixture.host.restart().await;
         slowest = slowest.max(started.elapsed());
         fixture.facilitator.be_calm(true);
-        eventually("what was open is resolved", Duration::from_secs(120), async || {
+        eventually("open settlements are resolved", Duration::from_secs(120), async || {
             (fixture.host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
         .await;

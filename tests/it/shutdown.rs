@@ -47,10 +47,10 @@ async fn an_upload_whose_sender_has_hung_up_is_published_before_the_host_ends() 
     // The audit trail has the upload as soon as it has begun.
     let uploading = tokio::spawn(request.send());
     let started = |last: &Value| last["path"] == "/ai/endpoints/create" && last["outcome"].is_null();
-    eventually("the upload is begun", TIMEOUT, || async { started(&last_of_the_trail(&host).await).then_some(()) }).await;
+    eventually("the upload has begun", TIMEOUT, || async { started(&last_of_the_trail(&host).await).then_some(()) }).await;
     uploading.abort();
     _ = uploading.await;
-    assert!(started(&last_of_the_trail(&host).await), "the upload was over before the host was told to end");
+    assert!(started(&last_of_the_trail(&host).await), "the upload ended before the host was asked to stop");
     end_and_restart(&mut host).await;
     assert_eq!(last_of_the_trail(&host).await["outcome"]["status"], 200);
     assert_eq!(host.get("/ai/endpoints/slow-to-load").await.is(200).json()["endpoint"]["slug"], "slow-to-load");

@@ -227,7 +227,7 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
         let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;
         host.restart_and_kill(Duration::from_millis(random.u64(..MAX_MS))).await;
         host.restart().await;
-        eventually("what was open is resolved", LONG, async || {
+        eventually("open settlements are resolved", LONG, async || {
             chain.rpc("anvil_mine", json!(["0x1"])).await;
             (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
         })
@@ -245,7 +245,7 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
             }
         }
         sent_in_all += sent.len();
-        assert_eq!(chain.balance(PAY_TO).await, moved * PRICE, "what moved, and receipts");
+        assert_eq!(chain.balance(PAY_TO).await, moved * PRICE, "moved amounts, and receipts");
     }
     println!("{} kills, half of them at start: {sent_in_all} payments sent, {moved} settled", rounds * 2);
 }

@@ -378,7 +378,7 @@ async fn owner_sets_when_a_call_is_charged() {
     let changed = host.change("order", &json!({ "settle": "after" })).await;
     let changed = changed.get("endpoint").unwrap_or(&changed);
     assert_eq!(changed["settle"], "after", "{changed}");
-    assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "what is usual is not said");
+    assert_eq!(record(host.get("/ai/endpoints/order").await).get("settle"), None, "defaults are omitted");
     let refused =
         host.manage(Method::PATCH, "/ai/endpoints/order", &json!({ "settle": "before", "maxPriceUsd": 0.05 })).await.is(422).json();
     let message = refused["error"]["message"].as_str().unwrap();

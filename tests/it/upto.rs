@@ -207,7 +207,7 @@ async fn eight_permits_at_once_are_served_without_a_facilitator() {
     let answers = futures_util::future::join_all(calls).await;
     let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [200; 8], "{}", host.log());
-    assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each takes what its own call cost");
+    assert_eq!(balances(&chain, &payer).await, (FUNDS - 36, 36), "each pays for its own call");
 }
 
 /// Waits until the result of a payment is found in final blocks of the chain. Returns the state.

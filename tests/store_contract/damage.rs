@@ -186,7 +186,7 @@ async fn a_tree_is_not_set_aside_for_a_damaged_journal() {
     flip(&path.join("conf"), 10);
     for _ in 0..2 {
         assert!(matches!(try_open(&folder), Err(OpenError::Damaged { .. })));
-        assert!(path.join("db").exists() && !path.join("aside").exists(), "what may be the last copy was moved");
+        assert!(path.join("db").exists() && !path.join("aside").exists(), "the last copy may have moved");
     }
 }
 
@@ -351,7 +351,7 @@ async fn damaged_checkpoint_is_named_at_the_start_and_yields_to_another() {
         }
         std::fs::write(checkpoint, bytes).unwrap();
         let store = open(&folder);
-        let reported = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: nothing is told of it"));
+        let reported = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: it is not reported"));
         assert!(reported.contains(&checkpoint.display().to_string()), "{reported}");
         until(|| store.sizes().damage.is_none()).await;
         assert!((all(&store, Space::Receipts).await, all(&store, Space::Kv).await) == rows, "{harm:?}");

@@ -20,7 +20,7 @@ const WRITERS: usize = 16;
 
 /// Returns the result of a call, which must come in time.
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
-    tokio::time::timeout(TIMEOUT, call).await.expect("a call ends by itself")
+    tokio::time::timeout(TIMEOUT, call).await.expect("the call does not end on its own")
 }
 
 /// Restarts a server in the background.

@@ -27,9 +27,9 @@ fn is_at_once(waited: &Result<Duration, OverCpuShare>) -> bool {
 async fn who_uses_more_than_its_share_waits_and_nobody_else_does() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
-    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "what it will cost is not known yet");
+    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "the cost is not known yet");
     let waited = takes(&shares, ONE, millis(1)).await.unwrap();
-    assert!(waited > millis(150), "a fifth of a second for what is a fiftieth above the burst: {waited:?}");
+    assert!(waited > millis(150), "20 ms above the burst take 200 ms: {waited:?}");
     assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
 }
 
@@ -65,7 +65,7 @@ async fn turns_that_are_in_flight_count_as_what_they_are_expected_to_cost() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     let dear = shares.turn(ONE, millis(500)).await.unwrap();
-    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second one beside it");
+    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second turn at the same time");
     takes(&shares, OTHER, millis(1)).await.unwrap();
     // It cost nothing in the end.
     drop(dear);

@@ -32,7 +32,7 @@ async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call
     assert!(!first.answer.receipt_id.is_empty());
     assert_eq!(fixture.records(&live).await.len(), 1);
     assert!(fixture.calls.drain(LONG).await, "none is under way any more");
-    assert_eq!(fixture.calls.in_flight.calls().len(), 0, "nothing is held of what has ended");
+    assert_eq!(fixture.calls.in_flight.calls().len(), 0, "ended calls leave nothing in memory");
 }
 
 #[tokio::test]

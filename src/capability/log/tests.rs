@@ -131,7 +131,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
     store.rows();
     logs.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "what is old is further on");
+    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "old lines are on later pages");
     logs.sweep().await.unwrap();
     assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len());
 }

@@ -145,7 +145,7 @@ fn a_changed_index_is_as_a_new_one() {
         assert_eq!(index.len(), there.len());
     }
     slots.values().for_each(|slot| index.remove(*slot));
-    assert_eq!((index.len(), index.recent.stems().count()), (0, 0), "nothing is left of what was taken out");
+    assert_eq!((index.len(), index.recent.stems().count()), (0, 0), "removed entries leave nothing");
 }
 
 /// Search results do not depend on an index's history: built step by step, with merged segments,
@@ -202,7 +202,7 @@ fn what_is_packed_is_found_as_what_is_not() {
     there.values().for_each(|(_, slot)| index.remove(*slot));
     in_order(&mut index);
     let remaining: usize = index.segments.iter().map(|segment| segment.len()).sum();
-    assert!(index.is_empty() && remaining <= 1_024 && index.dead == remaining, "what was taken out of segments goes in time: {index:?}");
+    assert!(index.is_empty() && remaining <= 1_024 && index.dead == remaining, "removed entries leave the segments in time: {index:?}");
 }
 
 #[test]

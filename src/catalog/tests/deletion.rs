@@ -126,7 +126,7 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     assert_eq!(objects_in(&folder), 0);
     assert_eq!(catalog.deleted("tool").await.unwrap().map(|deleted| deleted.id), Some(id));
     let closed = retained(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
-    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "they say that nothing more is kept");
+    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "the marks say that no data are left");
     finished(&catalog).await;
     assert_eq!(retained(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
@@ -188,7 +188,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
             let other = host_in(&folder, Arc::clone(&memory) as _).await;
             if other.all().get("tool").is_some() {
                 assert!(deleted.is_err() && after == 1, "{fault:?} {after}: {deleted:?}");
-                assert_eq!(retained(&*memory).await.len(), 14, "it has all that it had");
+                assert_eq!(retained(&*memory).await.len(), 14, "its data are complete");
                 other.delete("tool", None, ChangedBy::Builder).await.unwrap();
             }
             // A repeated request learns that it is done.
@@ -271,9 +271,9 @@ async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
     assert!(new != old && new == live.endpoint.id);
     let all = retained(&*memory).await.len();
     catalog.finish_deletions().await.unwrap();
-    assert_eq!(retained(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
+    assert_eq!(retained(&*memory).await.len(), all - 12, "the old one's data, except for two marks");
     finished(&catalog).await;
-    assert_eq!(retained(&*memory).await.len(), 14, "what the new one keeps");
+    assert_eq!(retained(&*memory).await.len(), 14, "the new one's data");
     assert_eq!(read("key-0").await, OpValue::Json("1".into()));
     assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();

@@ -72,7 +72,7 @@ async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
     catalog.update("tool", patch(json!({ "title": "Later" })), None, ChangedBy::Admin).await.unwrap();
     crowd_out(&catalog).await;
     let again = catalog.find("tool").await.unwrap().unwrap();
-    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share what they may touch");
+    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share their grants");
     drop(again);
     crowd_out(&catalog).await;
     assert!(running.grant.now().capabilities.kv);
@@ -85,10 +85,10 @@ async fn what_nobody_uses_makes_room_and_is_made_again_as_it_is_then() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = with_three(&store).await;
     crowd_out(&catalog).await;
-    assert!(catalog.found("tool").is_none(), "it is not kept");
+    assert!(catalog.found("tool").is_none(), "it is not cached");
     let low: PolicyDraft = serde_json::from_value(json!({ "limits": { "wallMs": 50 } })).unwrap();
     catalog.set_policy(low, None).await.unwrap();
-    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy holds for what is made later");
+    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy applies to later builds");
     catalog.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
     crowd_out(&catalog).await;
     let down = catalog.find("tool").await.unwrap().unwrap();
@@ -123,7 +123,7 @@ async fn what_is_ready_is_called_while_the_store_is_away_and_what_is_not_reports
     let away = ["other", "third"].into_iter().find(|slug| catalog.found(slug).is_none());
     faulty.fail_reads();
     assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
-    let Some(away) = away else { panic!("one of them had to go") };
+    let Some(away) = away else { panic!("one of them was evicted") };
     assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
     assert!(catalog.find("unknown").await.unwrap().is_none());
 }

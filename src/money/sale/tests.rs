@@ -316,7 +316,7 @@ async fn all_sellers_are_listed_once_a_round_has_come_by_all() {
     // From a version that can no longer serve the store.
     let late = SALES.put(&(of(builder().share()), SaleKey::RollUp(day(NOW), sale.endpoint.clone())), &sale);
     late.commit(&*store, Durability::Buffered).await.unwrap();
-    assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20, "nobody is asked who is not listed");
+    assert_eq!(sales.host_report(NOW).await.unwrap().totals.calls, TURN as u64 + 20, "only listed sellers are read");
     let mut flaws = CheckReport::default();
     check_sellers(&*store, &mut flaws).await.unwrap();
     assert_eq!((flaws.count, flaws.checked_count), (1, TURN as u64 + 21), "{:?}", flaws.listed);

@@ -167,7 +167,7 @@ fn each_way_to_pay_is_described_with_who_settles_it() {
     let settle = |network: &Network, name: &str| [json!(network.caip2), json!(name)];
     let willing = [&BASE, &CELO, &CELO].map(|network| settle(network, "willing"));
     assert_eq!(json!(listed), json!([&willing[..], &[settle(&ARBITRUM, "none"), settle(&SOLANA, "willing")]].concat()));
-    assert_eq!(described["schemes"], json!(["exact"]), "nobody takes what was charged");
+    assert_eq!(described["schemes"], json!(["exact"]), "nobody takes the charge");
 }
 
 #[test]

@@ -185,7 +185,7 @@ async fn where_there_is_no_connection_nothing_was_sent() {
     let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
     let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
-    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "what was sent before is another matter: {outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "earlier requests do not count: {outcome:?}");
 }
 
 fn patient(server: &Server) -> HttpFacilitator {

@@ -323,7 +323,7 @@ fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing()
     payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");
     let payment = decode(&payload).unwrap();
     let reported = &payment.payload["extensions"]["bazaar"];
-    assert_eq!(reported["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
+    assert_eq!(reported["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets the current form");
     assert!(!reported.to_string().contains("elsewhere"), "{reported}");
 }
 

@@ -245,7 +245,7 @@ async fn words_of_others_drive_no_terminal() {
     let shown = shell.run(&["show", "hostile"]).await.is(0);
     assert!(shown.stdout.contains("U+001B[2JU+001B]0;ownedU+0007U+202EbU+009B31mU+2066cU+200B\n  slug      forged"), "{shown:?}");
     let record = shell.json(&["show", "hostile"]).await;
-    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read what was written");
+    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read the original text");
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ fn first_line(process: &mut Child, marker: &str) -> String {
     let mut line = String::new();
     while !line.contains(marker) {
         line.clear();
-        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it said `{marker}`");
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended before it printed `{marker}`");
     }
     // Read the rest of the output, so that the program can go on writing.
     std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));

@@ -207,7 +207,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
     hearing.used(Duration::from_millis(4));
     assert_eq!(turn.total(), Duration::from_millis(7));
     hearing.log(LogLine { level: tollhouse_protocol::LogLevel::Info, message: "a line".to_owned(), fields: String::new() });
-    assert_eq!(turn.total(), Duration::from_millis(7) + HOSTS_WORK, "what the host does for it counts too");
+    assert_eq!(turn.total(), Duration::from_millis(7) + HOSTS_WORK, "the host's work counts too");
     assert!(matches!(reported(&ops, CallError::Misbehaved("it said `teapot`".to_owned())), CallError::Misbehaved(_)));
     let log = scratch.take_log();
     assert!(log.last().is_some_and(|line| line.message.contains("it said `teapot`")), "{log:?}");

@@ -167,7 +167,7 @@ async fn what_a_large_body_might_have_taken_is_not_left_for_the_next_answer() {
             flooded => return assert_eq!(flooded, Err(FetchError::Flooded(AWAITED_BYTES))),
         }
     }
-    panic!("no connection was kept");
+    panic!("no connection was reused");
 }
 
 #[tokio::test]

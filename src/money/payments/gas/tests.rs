@@ -176,7 +176,7 @@ async fn burst_of_new_payers_stays_in_their_part_and_customers_are_served() {
     let started: Vec<_> = fresh.filter_map(|payer| Some((meter.hold(payer.clone(), TRANSFER).ok()?, payer))).collect();
     assert_eq!(started.len(), 7_500_000 / 65_000);
     assert_eq!(bound(meter.hold(burner("new", "b"), TRANSFER)), Some(RunLimit::NewPayers));
-    assert!(meter.keeps_to_customers(&burner("new", "b").burner), "it must be known who is a customer");
+    assert!(meter.keeps_to_customers(&burner("new", "b").burner), "customers must be known");
     let of_customers = || (0..100).map(|_| meter.hold(customer("known", "b"), TRANSFER).unwrap()).collect::<Vec<_>>();
     drop(of_customers());
     for (hold, payer) in started {

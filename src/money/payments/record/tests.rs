@@ -75,7 +75,7 @@ fn a_record_of_a_version_without_replicas_is_nobodys() {
     let mut without = older.clone();
     (without[1], older[1]) = (3, 2);
     assert_eq!(PaymentRecord::of_bytes(&without), Some(record.clone()), "a record of format 3 owes nothing");
-    assert_eq!(older.pop(), Some(0), "that there is no replica");
+    assert_eq!(older.pop(), Some(0), "there is no replica");
     assert_eq!(PaymentRecord::of_bytes(&older), Some(record.clone()));
     let held = record.held_by(&ReplicaId::generate());
     assert_eq!(PaymentRecord::of_bytes(&held.to_bytes()), Some(held));
