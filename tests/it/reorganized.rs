@@ -5,16 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Chain, Host, HostBuilder, PAY_TO, Payer, chain::GAS_KEY, eventually, js, postgres::Postgres, tollhouse};
+use crate::harness::{Chain, Host, PAY_TO, Payer, chain::evm, eventually, js, postgres::Postgres, tollhouse};
 
 const ECHO: &str = "export default async (req) => ({ echo: req.input });";
 const FUNDS: u64 = 1_000_000;
 const LONG: Duration = Duration::from_secs(120);
-
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
 
 /// Makes a payment that is settled in the newest block. Returns the receipt id, the transaction and
 /// the payer.

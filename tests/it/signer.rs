@@ -16,7 +16,7 @@ use crate::{
     crash::ASKED,
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
-        chain::{GAS_ADDRESS, GAS_KEY},
+        chain::{GAS_ADDRESS, evm},
         eventually, js,
         postgres::Postgres,
         random, rounds_requested,
@@ -37,8 +37,7 @@ const MAX_MS: u64 = 500;
 
 /// Returns the configuration of a host that settles on `chain` itself.
 fn settling(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    let how = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO);
+    let how = evm(chain);
     how.env("TOLLHOUSE_BASE_URL", "https://tools.example")
 }
 
