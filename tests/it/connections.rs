@@ -316,7 +316,7 @@ async fn a_host_that_is_asked_to_stop_lets_calls_end_on_every_kind_of_connection
     idle.answer().await;
     let http2 = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let mut follower = Stream::open(host.request(Method::GET, "/ai/endpoints/slow/logs").header("x-admin-token", &host.admin)).await;
-    let input = json!({ "ms": 1_500 });
+    let input = json!({ "ms": 5_000 });
     let on_http2 = async { http2.post(format!("{}/tools/slow", host.url)).json(&input).send().await.unwrap().status().as_u16() };
     let streamed = async {
         let request = host.request(Method::POST, "/tools/slow").header("accept", "text/event-stream").json(&input);

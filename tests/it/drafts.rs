@@ -267,7 +267,7 @@ async fn what_nobody_has_looked_at_runs_with_no_more_than_builders_take_themselv
 async fn a_builder_has_a_few_dry_runs_at_once() {
     let host = Host::builder().flag("--dry-runs", 2).start().await;
     let ((_, key), (_, other)) = (host.register("Many").await, host.register("Other").await);
-    let waits = "export default async () => { await new Promise((resolve) => setTimeout(resolve, 700)); return 1; };";
+    let waits = "export default async () => { await new Promise((resolve) => setTimeout(resolve, 3_000)); return 1; };";
     for (key, slug) in [(&key, "many"), (&other, "other")] {
         host.as_builder(key, Method::POST, CREATE, &tool(slug, 0.0, waits)).await.is(200);
     }
