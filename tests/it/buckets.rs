@@ -4,7 +4,7 @@ use std::{cell::Cell, time::Duration};
 
 use serde_json::json;
 
-use crate::harness::{Host, eventually, js, postgres::Postgres, s3::S3};
+use crate::harness::{Host, eventually, js, postgres::Postgres, s3::S3, serve};
 
 /// Does what its input says with a file.
 const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
@@ -80,10 +80,7 @@ async fn a_bucket_that_cannot_be_read_is_reported_at_the_start() {
 async fn without_buckets() -> String {
     let expected = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
     let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, expected) });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await });
-    url
+    serve(app).await
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, eventually};
+use crate::harness::{Answer, Facilitator, Host, Payer, Payment, SettleMode, contains, eventually};
 
 const REGISTER: &str = "/ai/builders/register";
 
@@ -42,10 +42,6 @@ fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
         }
     }
     all
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[tokio::test]

@@ -7,16 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     harness::{Host, Payer, eventually, micros, stream::Stream},
-    revenue::tool,
+    revenue::{SOMETIMES, tool},
 };
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-const SOMETIMES: &str = "export default async (req) => {
-    if (req.input.fail === 'throws') throw new Error('came to nothing');
-    if (req.input.fail === 'status') return new Response('no', { status: 404 });
-    return { n: req.input.n ?? null };
-};";
 
 async fn calls(host: &Host, key: &str, slug: &str, query: &str) -> Vec<Value> {
     let (mut all, mut cursor) = (vec![], String::new());

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tollhouse::tool::Capabilities;
 
-use crate::harness::{Host, Payer, Replied, js, tollhouse};
+use crate::harness::{Host, Payer, Replied, js, listen, tollhouse};
 
 /// Names in `--lib es2023` that a handler does not have. `Intl` exists on V8 only.
 const ABSENT: [&str; 4] = ["Atomics", "Intl", "SharedArrayBuffer", "eval"];
@@ -72,11 +72,8 @@ async fn declared(files: Vec<PathBuf>) -> Value {
 
 /// Starts a JSON server on loopback. Returns its address.
 async fn server() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
     let router = Router::new().route("/", get(async || Json(json!({ "n": 1 }))));
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    address
+    listen(router).await.to_string()
 }
 
 /// Checks that the handler found no deviation. Returns its result.

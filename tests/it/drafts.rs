@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollhouse::tool::Capabilities;
 
 use crate::{
-    harness::{Answer, Host, eventually},
+    harness::{Answer, Host, contains, eventually},
     revenue::tool,
 };
 
@@ -95,10 +95,6 @@ fn bytes_below(folder: &std::path::Path) -> Vec<u8> {
         all.extend(if path.is_dir() { bytes_below(&path) } else { std::fs::read(path).unwrap_or_default() });
     }
     all
-}
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 #[tokio::test]

@@ -24,15 +24,18 @@ const READS: &str = "export default async (req, ctx) => {
 
 const CREATE: &str = "/ai/endpoints/create";
 
-async fn at(host: &Host, key: &str, slug: &str) -> Value {
+/// Returns an endpoint as its builder sees it.
+pub async fn at(host: &Host, key: &str, slug: &str) -> Value {
     host.as_builder(key, Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json()["endpoint"].clone()
 }
 
-async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
+/// Changes an endpoint as its builder.
+pub async fn patch(host: &Host, key: &str, slug: &str, body: Value) -> Answer {
     host.as_builder(key, Method::PATCH, &format!("/ai/endpoints/{slug}"), &body).await
 }
 
-async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
+/// Decides a review as an admin.
+pub async fn decide(host: &Host, slug: &str, verdict: Value) -> Answer {
     host.manage(Method::POST, &format!("/ai/admin/reviews/{slug}"), &verdict).await
 }
 

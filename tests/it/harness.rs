@@ -27,11 +27,14 @@ pub mod stream;
 
 use std::{
     future::Future,
+    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
+use axum::Router;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 pub use self::{
     answer::{Answer, Event},
@@ -80,6 +83,24 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, timeout: D
         assert!(started.elapsed() < timeout, "not within {timeout:?}: {what}");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
+}
+
+/// Starts a server. Returns its address.
+pub async fn listen(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// Starts a server. Returns its URL, without a slash at the end.
+pub async fn serve(router: Router) -> String {
+    format!("http://{}", listen(router).await)
+}
+
+/// Returns whether these bytes contain a text.
+pub fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
 impl Host {

@@ -15,7 +15,7 @@ use crate::harness::{
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
-/// Maximum duration of a flood that the host must end.
+/// Maximum duration of a flood that the host must end. Without the limits it would never end.
 const MAX_LEN: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 

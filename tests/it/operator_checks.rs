@@ -23,7 +23,7 @@ use tollhouse::store::{
     sled::{SledConfig, SledStore},
 };
 
-use crate::harness::{Host, Payer, js, postgres::Postgres, signal, tollhouse};
+use crate::harness::{Host, Payer, js, postgres::Postgres, serve, signal, tollhouse};
 
 async fn run(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = tollhouse();
@@ -223,13 +223,6 @@ async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobod
         assert_eq!((levels(&answer, "gas").len(), levels(&answer, "node").len()), (gas, node), "{case}: {answer}");
         assert!([levels(&answer, "gas"), levels(&answer, "node")].concat().iter().all(|level| *level == "warn"), "{case}: {answer}");
     }
-}
-
-async fn serve(app: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    url
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

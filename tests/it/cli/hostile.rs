@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::harness::Shell;
-use crate::harness::{Host, eventually, js};
+use crate::harness::{Host, eventually, js, serve};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
@@ -23,13 +23,6 @@ pub fn is_harmless(text: &str) -> bool {
                 && !('\u{202a}'..='\u{202e}').contains(&char)
                 && !('\u{2066}'..='\u{2069}').contains(&char)
     })
-}
-
-async fn serving(router: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
 }
 
 /// An answer with the fields of all answers. `H` stands for an attack on the terminal, even where
@@ -118,7 +111,7 @@ pub async fn hostile() -> String {
     });
     let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [method] }).to_string());
     let streams = Arc::new(AtomicUsize::new(0));
-    serving(Router::new().fallback(move |request: Request| {
+    serve(Router::new().fallback(move |request: Request| {
         let follows = request.headers().get("accept").is_some_and(|kind| kind == "text/event-stream");
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
@@ -255,7 +248,7 @@ async fn error_of_a_host_drives_no_terminal() {
         let body = body.clone();
         async move { (StatusCode::BAD_REQUEST, body) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let ran = Shell::at(&url).run(&["show", "anything"]).await.is(1);
     assert!(is_harmless(&ran.stderr) && !ran.stderr.contains("\nerror: forged"), "{ran:?}");
     let ran = Shell::at(&url).run(&["show", "anything", "--json"]).await.is(1);
@@ -270,7 +263,7 @@ async fn answer_without_end_is_not_read_forever() {
         let endless = endless.clone();
         async move { axum::body::Body::from_stream(endless) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let expected = "error: the host's answer has more than … bytes";
     Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(expected);
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);
@@ -278,6 +271,6 @@ async fn answer_without_end_is_not_read_forever() {
         let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b'a'; 64 << 10])));
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))
     });
-    let shell = Shell::at(&serving(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
+    let shell = Shell::at(&serve(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
     shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large to be one");
 }

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 
 use super::harness::{Shell, Wire};
-use crate::harness::{Host, js};
+use crate::harness::{Host, js, serve};
 
 #[tokio::test]
 async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
@@ -69,9 +69,7 @@ async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
     }
     assert!(!elsewhere.sent().contains(&host.admin), "{}", elsewhere.sent());
     let redirecting = axum::Router::new().fallback(|| async { axum::response::Redirect::temporary("http://192.0.2.1/") });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, redirecting).await });
+    let url = serve(redirecting).await;
     let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
     Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(expected);
     let expected = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: if that is where it is now, name that address";

@@ -16,6 +16,8 @@ use axum::{
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::serve;
+
 /// A gateway.
 pub struct Gateway {
     pub url: String,
@@ -41,8 +43,6 @@ struct Forwarding {
 
 impl Gateway {
     pub async fn before(node: &str) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Forwarding {
             node: node.to_owned(),
             odd: Mutex::default(),
@@ -50,8 +50,7 @@ impl Gateway {
             sent: AtomicUsize::new(0),
         });
         let router = Router::new().fallback(forward).with_state(Arc::clone(&state));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, state }
+        Self { url: serve(router).await, state }
     }
 
     /// Sets the answer to the next transaction. Later ones are passed on.

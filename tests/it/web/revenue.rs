@@ -12,15 +12,8 @@ use super::{browser::Browser, html, text, texts, values};
 use crate::{
     docs,
     harness::{Host, Payer, eventually},
-    revenue::tool,
+    revenue::{SOMETIMES, tool},
 };
-
-/// A handler that fails if its input says so.
-const SOMETIMES: &str = "export default async (req) => {
-    if (req.input.fail === 'throws') throw new Error('came to nothing');
-    if (req.input.fail === 'status') return new Response('no', { status: 404 });
-    return { n: req.input.n ?? null };
-};";
 
 /// Returns the number of table rows on a page, without headings.
 fn rows(html: &str) -> usize {
