@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     gates::{at, decide, patch},
-    harness::{Answer, Host, eventually},
+    harness::{Host, eventually},
     revenue::tool,
 };
 
