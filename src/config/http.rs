@@ -76,6 +76,9 @@ pub struct HttpFlags {
     /// The same for one tool, by x402 payers who have not paid for it within an hour; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
+    /// Refused x402 payments per minute of one client address, before its further ones get 429; 0 is no limit [default: 60, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
+    pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
@@ -285,11 +288,13 @@ impl HttpFlags {
 
     fn failed_runs(&self, listen: IpAddr) -> FailedRuns {
         let of = |given: Option<u32>, max| given.map_or(max, NonZeroU32::new);
-        let FailedRuns { of_payer, of_address, of_tool } = FailedRuns::default();
+        let FailedRuns { of_payer, of_address, of_tool, refused_of_address } = FailedRuns::default();
+        let one_address = self.sees_one_address(listen);
         FailedRuns {
             of_payer: of(self.payer_failures, of_payer),
             of_address: of(self.address_failures, of_address.filter(|_| !listen.is_loopback())),
             of_tool: of(self.tool_failures, of_tool),
+            refused_of_address: of(self.address_refused_payments, refused_of_address.filter(|_| !one_address)),
         }
     }
 
@@ -368,9 +373,11 @@ mod tests {
         };
         let alone = resolve(&[]).unwrap();
         assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        assert_eq!(alone.failed_runs.refused_of_address, None);
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
         assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
         let mapped = resolve(&["::ffff:10.0.0.0/104", "::ffff:127.0.0.1", "::ffff:0:0/96", "2001:db8::/32"]).unwrap();
         let trusted: Vec<_> = mapped.proxies.trusted.iter().map(ToString::to_string).collect();
         assert_eq!(trusted, ["10.0.0.0/8", "127.0.0.1/32", "0.0.0.0/0", "2001:db8::/32"]);

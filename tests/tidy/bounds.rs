@@ -201,6 +201,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/mcp/chunked_body.rs", OF_ONE_WORK, &["ChunkedBody"]),
     ("src/mcp/tasks.rs", Line("MCP tasks that run"), &["running"]),
     ("src/mcp/tasks/unpaid.rs", Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"), &["ends", "tasks"]),
+    ("src/money/facilitator/chain/recent_reads.rs", Line("reads of a node that are remembered"), &["values"]),
     ("src/money/facilitator/kind/evm/pending_txs.rs", Line("settlements whose end is not known"), &["flights", "free"]),
     ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["of", "transactions"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),

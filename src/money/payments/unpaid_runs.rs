@@ -2,7 +2,8 @@
 //!
 //! A run takes a [`RunPermit`] before its handler starts, so that runs in flight count like failed ones. A place ends in
 //! one of three ways: the run is paid for, which forgives one earlier failure of at most that price; the run is not
-//! paid for, which counts for a minute; or there was no run, which counts nothing.
+//! paid for, which counts for a minute; or there was no run, which counts nothing. If a facilitator that fails for
+//! everybody did not serve the settlement, the run is excused, but only so often an hour.
 //!
 //! A payer who pays can have more runs in flight: ten paid runs allow one more. Each unpaid run removes one of these.
 //!
@@ -32,6 +33,7 @@ use self::account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDO
 pub(super) use self::account::{KnownFunds, Standing};
 use super::{
     run_limits::{RunLimit, RunLimitReached},
+    sliding_window::SlidingWindow,
     unsent::UnsentCounts,
 };
 use crate::FailedRuns;
@@ -127,9 +129,13 @@ impl UnpaidRunLimiter {
         accounts.paid(running, now);
     }
 
-    /// Removes one failure of a run that was not its payer's fault.
-    pub(super) fn forgive(&self, running: &RunParties) {
+    /// Removes one failure of a run that was not its payer's fault, if its payer, its address and its tool have an excuse
+    /// left.
+    pub(super) fn excuse(&self, running: &RunParties) {
         let (mut accounts, now) = (self.accounts(), self.now());
+        if !accounts.take_excuse(&self.limits, running, now) {
+            return;
+        }
         let RunParties { payer, tool, from, .. } = running;
         let Accounts { payers, addresses, tools, .. } = &mut *accounts;
         let accounts = [payers.get_mut(payer), from.and_then(|from| addresses.get_mut(&from))];
@@ -152,7 +158,7 @@ impl UnpaidRunLimiter {
         let Accounts { payers, addresses, tools, customers, .. } = &mut *self.accounts();
         payers.retain(|_, account| !account.is_quiet(now));
         addresses.retain(|_, account| !account.is_quiet(now));
-        tools.retain(|_, tool| tool.in_flight > 0 || tool.failed.total(now.at) > 0);
+        tools.retain(|_, tool| !tool.is_quiet(now));
         customers.retain(|_, customer| !customer.is_quiet(now));
     }
 
@@ -228,6 +234,25 @@ impl Accounts {
         }
     }
 
+    /// Takes an excuse of the payer, the address and the tool of a run. Each has as many in an hour as it may have unpaid
+    /// runs in a minute. Returns false if one of them has none left.
+    fn take_excuse(&mut self, limits: &FailedRuns, running: &RunParties, now: ThrottleTime) -> bool {
+        let RunParties { payer, tool, from, .. } = running;
+        let mut excuses = [
+            self.payers.get_mut(payer).map(|account| (&mut account.excused, limits.of_payer)),
+            from.and_then(|from| self.addresses.get_mut(&from)).map(|account| (&mut account.excused, limits.of_address)),
+            self.tools.get_mut(tool).map(|tool| (&mut tool.excused, limits.of_tool)),
+        ];
+        let has_left = |(excused, max): &(&mut SlidingWindow, Option<NonZeroU32>)| {
+            max.is_none_or(|max| excused.total(now.hour()) < u64::from(max.get()))
+        };
+        let may = excuses.iter().flatten().all(has_left);
+        if may {
+            excuses.iter_mut().flatten().for_each(|(excused, _)| excused.add(1, now.hour()));
+        }
+        may
+    }
+
     fn failed(&mut self, running: &RunParties, is_customer: bool, now: ThrottleTime) {
         let RunParties { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
@@ -276,6 +301,16 @@ impl RunPermit {
         UNPAID_RUNS.count([reason]);
         self.finish();
         self.throttle.accounts().failed(&self.running, self.is_customer, self.throttle.now());
+    }
+
+    /// Records that the facilitator did not serve the run's settlement. That counts as unpaid unless it `is_excusable`
+    /// and its payer, its address and its tool have an excuse left.
+    pub(super) fn unserved(mut self, is_excusable: bool) {
+        let throttle = Arc::clone(&self.throttle);
+        match is_excusable && throttle.accounts().take_excuse(&throttle.limits, &self.running, throttle.now()) {
+            true => self.finish(),
+            false => self.failed("refused"),
+        }
     }
 
     fn finish(&mut self) {

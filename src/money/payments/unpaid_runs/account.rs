@@ -7,6 +7,9 @@ use crate::payments::sliding_window::{SlidingWindow, WindowMoment};
 /// The time for which an unpaid run counts.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
+/// The time for which an excused run counts.
+const EXCUSE_WINDOW: Duration = Duration::from_secs(60 * 60);
+
 /// Number of paid runs that allow their payer and its address one more run in flight.
 const PAID_FOR_ONE_MORE: u32 = 10;
 
@@ -69,6 +72,11 @@ impl ThrottleTime {
     pub(super) fn new(elapsed: Duration) -> Self {
         Self { at: WindowMoment::new(elapsed, WINDOW), elapsed }
     }
+
+    /// Returns it as a moment of windows of an hour.
+    pub(super) fn hour(self) -> WindowMoment {
+        WindowMoment::new(self.elapsed, EXCUSE_WINDOW)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +87,8 @@ pub(super) struct RunAccount {
     prices: SlidingWindow,
     /// All unpaid runs, including forgiven ones.
     unpaid: SlidingWindow,
+    /// Runs of the last hour that would count, but were excused.
+    pub(super) excused: SlidingWindow,
     /// The amount paid since a run was last forgiven, in micro-USD.
     paid_since: u64,
     pub(super) in_flight: u32,
@@ -95,9 +105,9 @@ impl RunAccount {
     pub(super) fn new(limit: Option<NonZeroU32>, funds: KnownFunds, now: ThrottleTime) -> Self {
         let max_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MAX_MORE);
         let more = if funds == KnownFunds::Credit { max_more } else { 0 };
-        let (failed, prices, unpaid) = (SlidingWindow::default(), SlidingWindow::default(), SlidingWindow::default());
+        let [failed, prices, unpaid, excused] = [SlidingWindow::default(); 4];
         let (paid_since, in_flight, paid, has_paid) = (0, 0, 0, false);
-        Self { failed, prices, unpaid, paid_since, in_flight, more, max_more, paid, has_paid, last: now.elapsed }
+        Self { failed, prices, unpaid, excused, paid_since, in_flight, more, max_more, paid, has_paid, last: now.elapsed }
     }
 
     /// Admits one more run, or returns the time until one may begin.
@@ -185,10 +195,16 @@ impl RunAccount {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ToolAccount {
     pub(super) failed: SlidingWindow,
+    /// Runs of the last hour that would count, but were excused.
+    pub(super) excused: SlidingWindow,
     pub(super) in_flight: u32,
 }
 
 impl ToolAccount {
+    pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
+        self.in_flight == 0 && self.failed.total(now.at) == 0 && self.excused.total(now.hour()) == 0
+    }
+
     pub(super) fn admit(&self, positions: u32, now: ThrottleTime) -> Result<(), Duration> {
         let failed = self.failed.total(now.at);
         match failed + u64::from(self.in_flight) < u64::from(positions) {

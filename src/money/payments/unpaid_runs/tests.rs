@@ -10,7 +10,8 @@ const PRICE: MicroUsd = MicroUsd(10_000);
 
 fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<UnpaidRunLimiter> {
     let some = NonZeroU32::new;
-    UnpaidRunLimiter::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool) })
+    let refused_of_address = None;
+    UnpaidRunLimiter::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool), refused_of_address })
 }
 
 fn running(payer: &str, tool: &str) -> RunParties {
@@ -132,7 +133,7 @@ async fn forgiven_runs_are_still_reported_to_operators() {
     fail(&throttle, running("b", "one"));
     throttle.settled_afterwards(&running("b", "one"));
     fail(&throttle, running("c", "one"));
-    throttle.forgive(&running("c", "one"));
+    throttle.excuse(&running("c", "one"));
     assert_eq!(throttle.unpaid(), 100, "one was paid late, and one was excused");
     advance(WINDOW + WINDOW / 12).await;
     assert_eq!(throttle.unpaid(), 0);
