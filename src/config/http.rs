@@ -77,7 +77,7 @@ pub struct HttpFlags {
     /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same for one tool, by x402 payers who have not paid for it within an hour; 0 is no limit [default: 100]
+    /// The same for one tool, by payers who have not paid for it within an hour; runs on credit have a limit of their own; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
     /// Refused x402 payments per minute of one client address, before its further ones get 429; 0 is no limit [default: 60, and none when listening on loopback]

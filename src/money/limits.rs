@@ -12,7 +12,7 @@ pub struct FailedRuns {
     pub of_payer: Option<NonZeroU32>,
     /// Per caller's address, for all payers together. Default: 60.
     pub of_address: Option<NonZeroU32>,
-    /// Per tool, for all x402 payers together who have not paid for it before. Default: 100.
+    /// Per tool, for all payers together who have not paid for it before: once for x402, and once for credit. Default: 100.
     pub of_tool: Option<NonZeroU32>,
     /// Refused payments per caller's address, for all payers together. Default: 60.
     pub refused_of_address: Option<NonZeroU32>,

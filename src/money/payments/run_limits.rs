@@ -22,10 +22,10 @@ pub struct RunLimitReached {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunLimit {
     /// Unpaid runs of one payer.
-    #[error("too many of your runs in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    #[error("too many of your runs in the last minute were not paid for, or are still under way; a paid run makes up for one")]
     Payer,
     /// Unpaid runs from one address.
-    #[error("too many runs from your address in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    #[error("too many runs from your address in the last minute were not paid for, or are still under way; a paid run makes up for one")]
     Address,
     /// Unpaid runs of one tool.
     #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
