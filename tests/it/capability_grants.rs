@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tollhouse::tool::Capability;
 use tollhouse_protocol::OpRequest;
 
 use crate::harness::{Host, eventually, js, stream::Stream};
@@ -42,8 +43,6 @@ export default async ({ input }, ctx) => {
   }
 };"#;
 
-const GRANTED: [&str; 4] = ["kv", "files", "httpGetJson", "logs"];
-
 /// Returns the tool with all capabilities or none.
 fn tool(slug: &str, is_granted: bool) -> Value {
     let mut tool = js(slug, 0.0, ASKS);
@@ -54,7 +53,11 @@ fn tool(slug: &str, is_granted: bool) -> Value {
 }
 
 fn capabilities(are_granted: bool) -> Value {
-    GRANTED.iter().map(|name| ((*name).to_owned(), json!(are_granted))).collect::<serde_json::Map<_, _>>().into()
+    Capability::ALL
+        .iter()
+        .map(|capability| (capability.row().name.to_owned(), json!(are_granted)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 /// Starts a host that may call a JSON server, and returns the address of that server.
