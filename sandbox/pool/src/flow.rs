@@ -2,9 +2,10 @@
 //! answers, and answers that no socket has taken yet.
 //!
 //! An op begins only when its bytes fit: those of its request, and as many as its answer may have.
-//! They count until the socket has taken the answer. A call has [`CALL_BYTES`]. An owner can have
-//! as much as is left free by all. A single owner gets half, two get a third each, and a newcomer
-//! always finds as much as the largest owner has.
+//! They count until the socket has taken the answer. A call has
+//! [`CALL_BYTES`](tollhouse_protocol::limits::CALL_BYTES). An owner can have as much as is left free
+//! by all. A single owner gets half, two get a third each, and a newcomer always finds as much as
+//! the largest owner has.
 //!
 //! Invariant: a call with nothing in transit may begin an op whatever others hold. So no call waits
 //! for the end of another, and there is no deadlock. The total is therefore at most the maximum
@@ -16,7 +17,6 @@ use std::{
 };
 
 use tokio::sync::{Notify, futures::Notified};
-use tollhouse_protocol::limits::CALL_BYTES;
 
 /// Bytes in transit of all calls.
 #[derive(Debug)]
