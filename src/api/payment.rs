@@ -43,7 +43,7 @@ pub struct Payment {
 }
 
 /// The state of a payment.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PaymentState {
@@ -87,7 +87,7 @@ pub struct Receipt {
 }
 
 /// How a call was paid.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReceiptKind {
@@ -108,7 +108,7 @@ pub struct ReceiptResponse<R = Receipt> {
     /// The receipt.
     pub receipt: R,
     /// Its refunds.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refunds: Vec<Refund>,
     /// The sum of its refunds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ pub struct Reorganization {
     /// The transaction.
     pub transaction: String,
     /// If `settled`, the transactions that reorganizations dropped, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
     /// When the host noticed.
     pub since: Timestamp,
@@ -138,7 +138,7 @@ pub struct Reorganization {
 }
 
 /// The state of a payment after a reorganization.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReorganizationState {
@@ -149,7 +149,7 @@ pub enum ReorganizationState {
 }
 
 /// Why the money of a payment that a reorganization undid can no longer move.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub enum SettlementLoss {
@@ -181,10 +181,13 @@ pub struct RefundRequest {
     /// The receipt.
     pub receipt_id: String,
     /// The amount. Default: everything that is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub amount_usd: Option<MicroUsd>,
     /// The reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// For a payment with x402, the transaction that returned the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
 }
 

@@ -15,10 +15,13 @@ pub struct QuoteRequest {
     /// The tool.
     pub slug: String,
     /// The network that the caller has money on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_network: Option<String>,
     /// The token that the caller has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_asset: Option<String>,
     /// The caller's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_address: Option<String>,
 }
 
@@ -87,6 +90,7 @@ pub struct ConversionRequest {
     /// The token that the caller has.
     pub start_asset: String,
     /// The caller's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_address: Option<String>,
 }
 
@@ -213,12 +217,16 @@ pub struct SellerQuoteRequest {
     /// The seller's URL.
     pub url: String,
     /// The method to ask with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
     /// The network that the caller has money on.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_network: Option<String>,
     /// The token that the caller has.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub start_asset: Option<String>,
     /// The caller's address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub from_address: Option<String>,
 }
 
