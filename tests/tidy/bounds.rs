@@ -2,13 +2,10 @@
 //! the host's code names the row in `sandbox/README.md` that bounds it, or the reason why it needs
 //! none.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use self::Bound::{Line, Reason};
+use crate::root;
 
 /// The bound of a table or a map.
 #[derive(Debug, Clone, Copy)]
@@ -154,7 +151,8 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/base/cpu_share.rs", Line("processor time that addresses owe"), &["accounts"]),
     ("src/base/gcra.rs", Line("penalties, wrong credentials"), &["keys"]),
     ("src/call/history.rs", OF_AN_ENDPOINT, &["counts"]),
-    ("src/call/in_flight.rs", Line("places in line, running slots, processes, starts"), &["InFlight"]),
+    ("src/call/in_flight.rs", Line("places in line, running slots, processes, starts"), &["calls"]),
+    ("src/call/joins.rs", Line("requests that wait for the running call of their payment"), &["of_addresses", "of_payments"]),
     ("src/call/metrics.rs", Line("metrics, sales"), &["called", "fresh", "open"]),
     ("src/call/metrics/bucket.rs", Reason("an entry for each code of an error"), &["DurationHistogram", "failed"]),
     ("src/call/metrics/read.rs", OF_ONE_WORK, &["failed"]),
@@ -204,6 +202,7 @@ const FIELDS: &[(&str, Bound, &[&str])] = &[
     ("src/mcp/chunked_body.rs", OF_ONE_WORK, &["ChunkedBody"]),
     ("src/mcp/tasks.rs", Line("MCP tasks that run"), &["running"]),
     ("src/mcp/tasks/unpaid.rs", Line("ends of MCP tasks that no payment keeps: free ones, and those that failed"), &["ends", "tasks"]),
+    ("src/money/facilitator/chain/recent_reads.rs", Line("reads of a node that are remembered"), &["values"]),
     ("src/money/facilitator/kind/evm/pending_txs.rs", Line("settlements whose end is not known"), &["flights", "free"]),
     ("src/money/facilitator/kind/evm/gas.rs", Line("settlements whose end is not known"), &["of", "transactions"]),
     ("src/money/facilitator/kind/evm/nonces.rs", Line("settlements whose end is not known"), &["taken"]),
@@ -261,10 +260,6 @@ const FOLDERS: [&str; 4] = ["src", "sandbox/pool/src", "sandbox/fair/src", "sand
 
 /// Parts of these folders that do not belong to a running host, or are tests.
 const ELSEWHERE: [&str; 3] = ["src/cli", "/tests", "/testing"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Returns the first cells of the table of bounds.
 fn lines() -> BTreeSet<String> {

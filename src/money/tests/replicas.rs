@@ -209,7 +209,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
     one.payments.forget().await.unwrap();
     let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
-    assert_eq!(held, 0, "nothing is kept of who has nothing under way");
+    assert_eq!(held, 0, "nothing is stored for idle payers");
 }
 
 /// Regression test: in the first seconds of its hosts, one balance paid for a run at each of them.
@@ -297,4 +297,33 @@ async fn a_fenced_replica_asks_nobody_for_money() {
     one.payments.recover().await.unwrap();
     one.payments.tick().await.unwrap();
     assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
+}
+
+/// Regression test: 30 runs of one payer began at each host of the store in the same second.
+#[tokio::test]
+async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {
+    let (one, other) = two().await;
+    for host in [&one, &other] {
+        host.payments.recover().await.unwrap();
+    }
+    let mut running = vec![];
+    for (host, first) in [(&one, 0), (&other, 100)] {
+        for nonce in first..first + 40 {
+            match host.admit(Payer::new(1).pays(nonce)).await {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Err(Refusal::Slowed(slowed)) => assert_eq!(slowed.bound, RunLimit::Payer),
+                unexpected => panic!("{}", what(&unexpected)),
+            }
+        }
+    }
+    assert_eq!(running.len(), 30);
+    // A host that is alone again has the whole limit.
+    drop(running);
+    other.replica.leave().await;
+    one.payments.tick().await.unwrap();
+    let mut again = vec![];
+    while let Ok(Admit::Run(admission)) = one.admit(Payer::new(1).pays(200 + again.len() as u64)).await {
+        again.push(admission);
+    }
+    assert_eq!(again.len(), 30);
 }
