@@ -62,13 +62,13 @@ pub struct Manifest {
     /// Always true.
     pub ok: True,
     /// Name, version and URLs of the host.
-    pub service: Map<String, Value>,
+    pub service: ServiceInfo,
     /// How to pay.
-    pub payment: Map<String, Value>,
+    pub payment: PaymentInfo,
     /// How to connect with MCP.
     pub mcp: Map<String, Value>,
     /// How to find and call tools.
-    pub endpoints: Map<String, Value>,
+    pub endpoints: CatalogInfo,
     /// How to get quotes.
     pub quotes: Map<String, Value>,
     /// How to check receipts.
@@ -77,6 +77,83 @@ pub struct Manifest {
     pub builders: BuilderRules,
     /// How the code of tools runs.
     pub sandbox: Map<String, Value>,
+}
+
+/// Name, version and URLs of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct ServiceInfo {
+    /// Version of the host.
+    pub version: String,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// How to find and call tools.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct CatalogInfo {
+    /// Number of listed tools.
+    pub count: u64,
+    /// Number of calls within 24 hours. Absent while a host that has just started still counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls24h: Option<u64>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// How to pay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct PaymentInfo {
+    /// Whether money is simulated.
+    pub simulated: bool,
+    /// The first network, as CAIP-2.
+    pub network: String,
+    /// Name of the first network.
+    pub network_v1: String,
+    /// The first token.
+    pub asset: TokenInfo,
+    /// All accepted tokens.
+    pub accepts: Vec<AcceptedToken>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A token on a network, which the host accepts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct AcceptedToken {
+    /// The network, as CAIP-2.
+    pub network: String,
+    /// Name of the network.
+    pub network_v1: String,
+    /// The token.
+    pub asset: TokenInfo,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct TokenInfo {
+    /// Its address.
+    pub address: String,
+    /// Its symbol.
+    pub symbol: String,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// What builders get without an admin.

@@ -183,3 +183,23 @@ pub enum EndpointView {
     /// For everyone else.
     Public(Box<Endpoint>),
 }
+
+impl EndpointView {
+    /// Returns the fields that everyone can see.
+    #[must_use]
+    pub fn common(&self) -> &EndpointCommon {
+        match self {
+            Self::Own(tool) => &tool.common,
+            Self::Public(tool) => &tool.common,
+        }
+    }
+
+    /// Returns the maximum price of a call, if its handler sets the price.
+    #[must_use]
+    pub fn max_price_usd(&self) -> Option<MicroUsd> {
+        match self {
+            Self::Own(tool) => tool.max_price_usd,
+            Self::Public(tool) => tool.max_price_usd,
+        }
+    }
+}

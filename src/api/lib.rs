@@ -70,14 +70,15 @@ pub use credit::{
     CreditToolDay, CreditVerdict, CreditsResponse, MintCreditRequest, MintCreditResponse, MintedCredit, MovementKind,
 };
 pub use discovery::{
-    BuilderRules, Catalog, ContentSafetyRules, JsonRpcMessage, JsonWebKeySet, Manifest, OkResponse, OpenApiDocument, Resources, ToolInput,
+    AcceptedToken, BuilderRules, Catalog, CatalogInfo, ContentSafetyRules, JsonRpcMessage, JsonWebKeySet, Manifest, OkResponse,
+    OpenApiDocument, PaymentInfo, Resources, ServiceInfo, TokenInfo, ToolInput,
 };
 pub use dry_run::{DryRun, DryRunRequest, DryRunResponse, DryRunUsage};
 pub use endpoint::{Endpoint, EndpointCommon, EndpointResponse, EndpointView, OwnEndpoint, OwnEndpointResponse, Version};
 pub use error::{Charged, Error, ErrorDetails, FaultParty, PaymentRequired};
 pub use event::{Event, EventPage};
 pub use faucet::{FaucetRequest, SimulatedBalance};
-pub use health::{GasHealth, Health, HealthWarning, Replica, UnpaidHealth};
+pub use health::{GasHealth, Health, HealthWarning, RefusedLayer, Replica, SandboxHealth, SandboxTotals, TierHealth, UnpaidHealth};
 pub use invoke::{InvokeRequest, InvokeResponse};
 pub use ledger::{Ledger, LedgerAccount, LedgerUnit, ReorganizedSettlement};
 pub use log::{LogLine, LogPage};
@@ -94,7 +95,7 @@ pub use publish::{
     DeleteEndpointResponse, EndpointChangeResponse, EndpointDraft, EndpointPatch, EndpointSourceResponse, Handler, SafetyAttestation,
     UploadedHandler,
 };
-pub use quote::{Quote, QuoteLine, QuoteRequest};
+pub use quote::{PaymentRequirements, Quote, QuoteLine, QuoteRequest};
 pub use receipt::{Receipt, ReceiptKind, ReceiptResponse, Reorganization, ReorganizationState, SettlementLoss};
 pub use reconciliation::{DoubledTransaction, MissingTransfer, Reconciliation, UnknownTransfer};
 pub use refund::{GivenRefund, Refund, RefundRequest, RefundResponse};

@@ -138,9 +138,30 @@ pub enum Interface {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Capabilities(pub BTreeMap<String, bool>);
 
+impl Capabilities {
+    /// Iterates over the names of those that are set.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, set)| **set).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether a capability is set.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&true)
+    }
+}
+
 /// Limits by name. The page of limits lists all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limits(pub BTreeMap<String, u64>);
+
+impl Limits {
+    /// Returns a limit, if it is set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+}
 
 /// A JSON Schema, in dialect 2020-12 unless it names another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_alone_are_as_many_as_a_page_has_at_most() {
+    fn requested_rows_are_limited() {
         let queries = [None, Some("kind=x"), Some("rows=all"), Some("rows=0"), Some("kind=x&rows=7"), Some("rows=200")];
         assert_eq!(queries.map(|query| requested(query, 30)), [None, None, None, Some(1), Some(7), Some(30)]);
     }
