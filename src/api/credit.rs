@@ -2,16 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 
-use crate::{
-    constant::True,
-    money::{MicroUsd, UsdChange},
-    present::present,
-    time::Timestamp,
-};
+use crate::True;
 
 /// Limits on the spending of a credit. An absent field is no limit.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
     /// Limit per UTC day.
@@ -32,8 +30,7 @@ pub struct Budget {
 }
 
 /// The budgets of a credit. The lower of two limits applies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Budgets {
     /// The budget that an admin set.
@@ -45,11 +42,11 @@ pub struct Budgets {
 }
 
 /// A developer credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Credit {
     /// Id of the credit.
-    pub credit_id: String,
+    pub credit_id: CreditId,
     /// Its label.
     pub label: String,
     /// Its balance.
@@ -65,7 +62,7 @@ pub struct Credit {
 }
 
 /// The revocation of a credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditRevocation {
@@ -79,21 +76,20 @@ pub struct CreditRevocation {
 }
 
 /// A developer credit, with its spending of today.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CreditResponse {
-    /// Always true.
-    pub ok: True,
     /// The credit.
     #[serde(flatten)]
     pub credit: Credit,
+    pub ok: True,
     /// Its spending of today.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub today: Option<CreditDay>,
+    #[schemars(with = "Option<CreditDay>")]
+    pub today: Option<Value>,
 }
 
 /// The spending of a credit within the current UTC day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditDay {
     /// The amount that was spent.
@@ -109,7 +105,7 @@ pub struct CreditDay {
 }
 
 /// The spending of a credit for one tool within the current UTC day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditToolDay {
@@ -122,61 +118,46 @@ pub struct CreditToolDay {
 }
 
 /// The request to mint a credit, or to add to one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MintCreditRequest {
     /// The amount to add.
     pub amount_usd: MicroUsd,
     /// Label of the credit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The credit to add to. Default: a new one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub credit_id: Option<String>,
 }
 
 /// The result of minting: a new credit with its token, or an existing one with its new balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum MintCreditResponse {
+    /// A new credit.
+    New(MintedCredit),
+    /// The credit that was added to.
+    Existing(Box<CreditResponse>),
+}
+
+/// A new credit.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct MintCreditResponse {
-    /// Always true.
+#[schemars(inline)]
+pub struct MintedCredit {
     pub ok: True,
-    /// The credit.
-    #[serde(flatten)]
-    pub credit: MintedCredit,
-    /// The token of a new credit. It is shown only once.
+    /// Id of the credit.
+    pub credit_id: CreditId,
+    /// Its balance.
+    pub balance_usd: MicroUsd,
+    /// Its label.
+    pub label: String,
+    /// The token. It is shown only once: a repeated request does not return it.
     #[serde(rename = "credit", skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
 
-/// A minted credit. An existing one has only its id, label and balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-pub struct MintedCredit {
-    /// Id of the credit.
-    pub credit_id: String,
-    /// Its label.
-    pub label: String,
-    /// Its balance.
-    pub balance_usd: MicroUsd,
-    /// When it was created.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub created_at: Option<Timestamp>,
-    /// When and why an admin revoked it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
-    #[schemars(extend("nullable" = true))]
-    pub revoked: Option<Option<CreditRevocation>>,
-    /// The budget in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
-    /// The budgets of both parties.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub budgets: Option<Budgets>,
-}
-
 /// One credit with its movements, or all credits for admins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum CreditsResponse {
     /// One credit.
@@ -186,40 +167,39 @@ pub enum CreditsResponse {
 }
 
 /// A credit with its movements, newest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditHistory {
-    /// Always true.
-    pub ok: True,
     /// The credit.
     #[serde(flatten)]
     pub credit: Credit,
+    pub ok: True,
     /// Its movements.
     pub movements: Vec<CreditMovement>,
     /// Its spending of today.
-    pub today: CreditDay,
+    #[schemars(with = "CreditDay")]
+    pub today: Value,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 /// A page of all credits, for admins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct CreditPage {
-    /// Always true.
     pub ok: True,
     /// The credits.
     pub credits: Vec<Credit>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<String>,
+    pub next_cursor: Option<CreditId>,
 }
 
 /// A change of a credit's balance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreditMovement {
     /// When the balance changed.
@@ -228,18 +208,18 @@ pub struct CreditMovement {
     pub kind: MovementKind,
     /// The amount.
     pub amount_usd: MicroUsd,
-    /// The balance afterwards.
-    pub balance_usd: UsdChange,
     /// Receipt of the call that was paid or refunded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt_id: Option<String>,
     /// The tool that was paid.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slug: Option<String>,
+    pub slug: Option<Slug>,
+    /// The balance afterwards.
+    pub balance_usd: UsdChange,
 }
 
 /// The kind of a change of a balance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum MovementKind {
@@ -256,18 +236,17 @@ pub enum MovementKind {
 }
 
 /// An admin's decision about a credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreditVerdict {
     /// The decision.
     pub decision: CreditDecision,
     /// The reason, shown to the holder.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What an admin decides about a credit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// An admin's decision about a credit.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum CreditDecision {

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_tool::MicroUsd;
 
-use crate::{constant::True, money::MicroUsd};
+use crate::True;
 
 /// The request for play money on the simulated ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaucetRequest {
     /// The address to fund.
@@ -14,18 +15,15 @@ pub struct FaucetRequest {
     /// The amount.
     pub amount_usd: MicroUsd,
     /// The network, by name or as CAIP-2.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// The token, by symbol or address.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset: Option<String>,
 }
 
 /// The balance of an address on the simulated ledger.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedBalance {
-    /// Always true.
     pub ok: True,
     /// Always true: this is play money.
     pub simulated: True,

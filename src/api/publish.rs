@@ -1,19 +1,19 @@
-//! Publishing: drafts, changes and sources.
+//! Publishing: drafts, changes, sources and checks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::{Isolation, Language};
-
-use crate::{
-    constant::True,
-    endpoint::OwnEndpoint,
-    money::MicroUsd,
-    tool::{Capabilities, HandlerType, SchemaDocument, SettleTime, Status},
+use tollhouse_tool::{
+    Capabilities, MicroUsd, SettleTime, StaticResponse, Status,
+    finding::{Finding, ScanOutcome},
 };
 
+use crate::{HandlerType, Limits, OwnEndpoint, SchemaDocument, True};
+
 /// A tool to publish.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointDraft {
     /// Its name in `/tools/{slug}`.
@@ -26,13 +26,13 @@ pub struct EndpointDraft {
     #[serde(default)]
     pub description: String,
     /// Whether it accepts calls.
-    #[serde(default)]
+    #[serde(default = "active")]
     pub status: Status,
     /// Price of a call. Default: 0.
     #[serde(default)]
     pub price_usd: MicroUsd,
     /// Maximum price of a call, if the handler sets the price with `ctx.charge`.
-    #[serde(default, skip_serializing_if = "MicroUsd::is_zero")]
+    #[serde(default)]
     pub max_price_usd: MicroUsd,
     /// Tags for search.
     #[serde(default)]
@@ -47,7 +47,6 @@ pub struct EndpointDraft {
     #[serde(default)]
     pub capabilities: Capabilities,
     /// The handler. Absent for built-in ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
     /// Limits by name, up to their ceilings.
     #[serde(default)]
@@ -69,8 +68,11 @@ pub struct EndpointDraft {
     #[schemars(length(max = 200))]
     pub note: String,
     /// A builder's attestation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_attestation: Option<SafetyAttestation>,
+}
+
+fn active() -> Status {
+    Status::Active
 }
 
 fn any_object() -> SchemaDocument {
@@ -82,85 +84,64 @@ fn anything() -> SchemaDocument {
 }
 
 /// Changes of a tool. Only the fields that are present change.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPatch {
     /// Title for people.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description, for people and for models that choose a tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether it accepts calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Price of a call.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub price_usd: Option<MicroUsd>,
     /// Maximum price of a call, if the handler sets the price with `ctx.charge`. 0 makes the price fixed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_price_usd: Option<MicroUsd>,
     /// Tags for search.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// Schema of the input.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<SchemaDocument>,
     /// Schema of the output.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<SchemaDocument>,
     /// Requested capabilities.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
     /// The handler.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
     /// Limits by name, up to their ceilings. They replace all previous ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Map<String, Value>>,
     /// The hosts that `httpGetJson` can reach.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
     /// Whether a process may serve several calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
     /// Accepted networks or tokens. Empty means all of the host's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub accepts: Option<Vec<String>>,
     /// When a call is charged.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleTime>,
     /// Note about the new version, for its owner and admins.
-    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub note: Option<String>,
     /// A builder's attestation for a new handler.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_attestation: Option<SafetyAttestation>,
     /// An earlier version to roll back to, in place of `handler`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
 /// A handler: `{source, language?}` or `{response}`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Handler {
     /// Source of one module, whose default export is `async (req, ctx) => …`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schemars(with = "String")]
     pub source: Option<String>,
     /// Language of the source. Default: `js`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
     /// The response to each call of a `static_json` tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 
 /// A builder's attestation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyAttestation {
     /// Whether the tool is lawful, and the builder has the right to publish it.
     pub accepted: bool,
@@ -169,45 +150,47 @@ pub struct SafetyAttestation {
     pub more: Map<String, Value>,
 }
 
+impl SafetyAttestation {
+    /// Returns an attestation without further fields.
+    #[must_use]
+    pub fn accepted() -> Self {
+        Self { accepted: true, more: Map::new() }
+    }
+}
+
 /// A changed tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointChangeResponse {
-    /// Always true.
     pub ok: True,
     /// The tool.
-    pub endpoint: OwnEndpoint,
+    #[schemars(with = "OwnEndpoint")]
+    pub endpoint: Value,
     /// Warnings, for example about capabilities that its handler uses and does not have.
     pub warnings: Vec<String>,
 }
 
 /// A deleted tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DeleteEndpointResponse {
-    /// Always true.
     pub ok: True,
     /// Always true.
     pub deleted: True,
     /// Its slug.
     pub slug: String,
     /// Its id.
-    pub id: String,
+    pub id: EndpointId,
 }
 
 /// The source of a tool.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EndpointSourceResponse {
-    /// Always true.
     pub ok: True,
     /// The handler.
     pub handler: UploadedHandler,
 }
 
 /// A handler as it was uploaded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct UploadedHandler {
     /// Hash of the version.
@@ -220,5 +203,53 @@ pub struct UploadedHandler {
     pub language: Option<Language>,
     /// The response of a `static_json` tool.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response: Option<Value>,
+    #[schemars(with = "Option<Value>")]
+    pub response: Option<StaticResponse>,
+}
+
+/// The request to check an upload: the body of create, whole or in parts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointCheckRequest(pub Map<String, Value>);
+
+/// The result of checking an upload.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct EndpointCheckResponse {
+    pub ok: True,
+    /// The result of a publication of the upload.
+    pub check: EndpointCheck,
+}
+
+/// The result that a publication would have.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct EndpointCheck {
+    /// Hash of the version.
+    pub version: String,
+    /// Whether the caller already has a tool with this slug.
+    pub existing: bool,
+    /// Capabilities that would be granted.
+    pub granted: Grants,
+    /// Capabilities that would wait for an admin.
+    pub requested: Grants,
+    /// Whether the upload would wait for an admin.
+    pub needs_review: bool,
+    /// Outcome of the scan. Null if nothing is scanned.
+    pub outcome: Option<ScanOutcome>,
+    /// Findings of the scan.
+    pub findings: Vec<Finding>,
+    /// The limits that would be in force.
+    pub limits: Limits,
+    /// Warnings, for example about capabilities that the handler uses and does not have.
+    pub warnings: Vec<String>,
+}
+
+/// Capabilities and hosts.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Grants {
+    /// Capabilities.
+    pub capabilities: Capabilities,
+    /// Hosts for `httpGetJson`.
+    pub hosts: Vec<String>,
 }

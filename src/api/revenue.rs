@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::{constant::True, money::MicroUsd, time::Timestamp};
+use crate::True;
 
 /// Calls and revenue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevenueTotals {
     /// Number of calls, successful or not.
@@ -17,22 +19,22 @@ pub struct RevenueTotals {
     pub paid_calls: u64,
     /// Number of failed calls.
     pub failed_calls: u64,
-    /// What callers paid.
+    /// Amount that callers paid.
     pub gross_usd: MicroUsd,
-    /// What was refunded.
+    /// Amount refunded.
     pub refunded_usd: MicroUsd,
-    /// What the host keeps.
+    /// The host's share.
     pub fees_usd: MicroUsd,
-    /// What the builder gets.
+    /// The builder's share.
     pub net_usd: MicroUsd,
 }
 
 /// The revenue of one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointRevenue {
     /// The tool.
-    pub endpoint_slug: String,
+    pub endpoint_slug: Slug,
     /// Its calls and revenue.
     #[serde(flatten)]
     pub totals: RevenueTotals,
@@ -45,8 +47,7 @@ pub struct EndpointRevenue {
 }
 
 /// The revenue of one day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DayRevenue {
     /// The UTC day, for example `2026-11-21`.
     pub day: String,
@@ -56,10 +57,9 @@ pub struct DayRevenue {
 }
 
 /// The revenue of a builder.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revenue {
-    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
@@ -72,10 +72,9 @@ pub struct Revenue {
 }
 
 /// The revenue of the whole host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRevenue {
-    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
@@ -94,7 +93,7 @@ pub struct HostRevenue {
 }
 
 /// The revenue of the whole host on one day.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct HostDayRevenue {

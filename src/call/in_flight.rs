@@ -17,10 +17,10 @@ use super::{
 };
 
 /// How long to wait for another replica that runs the same payment, beyond the tool's wall limit.
-pub(super) const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Returns how long to wait for another replica's call of a tool with the time limit `wall_ms`.
-pub(super) fn timeout(wall_ms: u64) -> Duration {
+pub(super) fn join_timeout(wall_ms: u64) -> Duration {
     Duration::from_millis(wall_ms) + JOIN_TIMEOUT
 }
 
@@ -29,20 +29,18 @@ pub(super) fn timeout(wall_ms: u64) -> Duration {
 const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
 /// Sends the outcome of the call once.
-type EndReceiver = watch::Sender<Option<SharedResult>>;
+type EndSender = watch::Sender<Option<SharedResult>>;
 
 /// A call that others can join.
 #[derive(Debug, Clone)]
 pub(super) struct JoinableCall {
-    pub(super) end: EndReceiver,
+    pub(super) end: EndSender,
     /// Whether nobody waits for it any more and it is being stopped. Later requests wait for that and start again.
     is_abandoned: bool,
 }
 
-/// The result of joining a call.
 #[derive(Debug)]
 pub(super) enum JoinEnd {
-    /// The outcome of the call.
     Shared(SharedResult),
     /// It was stopped for its own caller, and its payment was released. The same payment can buy another run.
     Abandoned,
@@ -55,7 +53,7 @@ pub(super) struct InFlight(Mutex<HashMap<PaymentId, JoinableCall>>);
 impl InFlight {
     /// Lets others join the call of `payment` until the returned value is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> TrackedCall<'_> {
-        let end = EndReceiver::new(None);
+        let end = EndSender::new(None);
         self.calls().insert(payment.clone(), JoinableCall { end: end.clone(), is_abandoned: false });
         TrackedCall { in_flight: self, payment: payment.clone(), end }
     }
@@ -65,7 +63,7 @@ impl InFlight {
     /// it begins no run of its own, which would use up one of the payment's runs.
     pub(super) async fn join(&self, payments: &Payments, payment: &PaymentId, timeout: Duration) -> JoinEnd {
         enter(Stage::Join);
-        let (started, (mut poll, max_len)) = (Instant::now(), JOIN_POLL);
+        let (started, (mut poll, max_poll)) = (Instant::now(), JOIN_POLL);
         let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
         // Number of runs that had ended without an answer when the payment was first looked up.
         let mut failed_before = None::<u32>;
@@ -101,12 +99,12 @@ impl InFlight {
                 return failed(CallError::Joined(payment.clone()));
             }
             tokio::time::sleep(poll).await;
-            poll = max_len.min(poll * 2);
+            poll = max_poll.min(poll * 2);
         }
     }
 
     /// Returns once no joined request waits for the call and none can join it.
-    pub(super) async fn remaining(&self, payment: &PaymentId) {
+    pub(super) async fn abandoned(&self, payment: &PaymentId) {
         loop {
             let end = match self.calls().get_mut(payment) {
                 Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
@@ -129,13 +127,14 @@ impl InFlight {
 pub(super) struct TrackedCall<'a> {
     in_flight: &'a InFlight,
     payment: PaymentId,
-    end: EndReceiver,
+    end: EndSender,
 }
 
 impl TrackedCall<'_> {
-    /// Sends the outcome to everyone who joined.
-    pub(super) fn end(self, ended: SharedResult) {
-        self.end.send_replace(Some(ended));
+    /// Sends the outcome to everyone who joined, and returns it.
+    pub(super) fn end(self, ended: SharedResult) -> SharedResult {
+        self.end.send_replace(Some(ended.clone()));
+        ended
     }
 }
 

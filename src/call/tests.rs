@@ -179,7 +179,7 @@ impl Fixture {
             replica: Arc::clone(&replica),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
-        let free = FreeReceipts::open(Arc::clone(&any), clock.clone(), Default::default()).await.unwrap();
+        let free = FreeReceipts::new(Arc::clone(&any), clock.clone(), Default::default());
         let history = History::new(Arc::clone(&any), clock.clone(), HistorySettings::default());
         let metrics = Metrics::new(Arc::clone(&any), clock.clone(), MetricsSettings::default());
         let parts = WriteBehindParts {

@@ -48,7 +48,7 @@ const HTTP2_OVERHEAD_FRAMES: u32 = 500;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-ForBuilderQuery`.
+    /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
     /// `Forwarded` (RFC 7239).
@@ -61,82 +61,82 @@ pub struct HttpFlags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
     pub rate_limit: Option<u32>,
-    /// Share of all processor time that one client address may use while others want it and none is left over, in percent; 0 is no limit [default: 2]
+    /// Share of processor time for one client address while others need it, in percent; 0 is no limit [default: 2]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CPU_PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub address_cpu_percent: Option<u8>,
-    /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
+    /// Failed authentications per minute of one client address, before all its credentials are rejected for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Runs of one payer per minute that nobody pays for, those under way among them, before further runs get 429; 0 is no limit [default: 30]
+    /// Uncharged runs per minute of one payer, including running ones, before further runs get 429; 0 is no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
-    /// The same from one client address, of all payers together; 0 is no limit [default: 60, and none when listening on loopback]
+    /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same of one tool, by x402 payers who have not paid for that tool within an hour; 0 is no limit [default: 100]
+    /// The same for one tool, by x402 payers who have not paid for it within an hour; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
-    /// Checks and dry runs of one builder at once, or of all admins [default: 4]
+    /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
-    /// Questions at once that are asked elsewhere for one client address: of sellers by `/x402/quote`, and of whoever knows routes [default: 4]
+    /// Concurrent outgoing requests for one client address: to sellers for `/x402/quote`, and to services that know routes [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
-    /// Connections at once; further ones are told 503, or closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
+    /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
-    /// Connections of one client address at once; 0 is no limit [default: 256, and none when listening on loopback]
+    /// Concurrent connections of one client address; 0 is no limit [default: 256, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_CONNECTIONS")]
     pub address_connections: Option<usize>,
     /// Time to send the head of a request, in ms; 0 is no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_HEAD_MS")]
     pub head_ms: Option<u64>,
-    /// Largest head of a request, in bytes, at least 8192 [default: 65536]
+    /// Maximum size of a request's head, in bytes, at least 8192 [default: 65536]
     #[arg(long, env = "TOLLHOUSE_HEAD_BYTES", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..))]
     pub head_bytes: Option<u32>,
-    /// Most header fields of a request, at least 32; one with more gets 431 [default: 100]
+    /// Maximum header fields of a request, at least 32; more get 431 [default: 100]
     #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
     pub head_fields: Option<u32>,
-    /// Time that a connection may be idle between two requests, in ms; 0 is no limit [default: 30000]
+    /// Idle time of a connection between two requests, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
     pub idle_ms: Option<u64>,
     /// Time to send a body, in ms; 0 is no limit [default: 60000]
     #[arg(long, env = "TOLLHOUSE_BODY_MS")]
     pub body_ms: Option<u64>,
-    /// Time in which nothing more of a body comes, in ms; 0 is no limit [default: 10000]
+    /// Time without further data of a body, in ms; 0 is no limit [default: 10000]
     #[arg(long, env = "TOLLHOUSE_BODY_STALL_MS")]
     pub body_stall_ms: Option<u64>,
-    /// Bytes of bodies held in memory at once, of all requests; further ones are told 503; 0 is no limit [default: 134217728]
+    /// Bytes of request bodies in memory; further requests get 503; 0 is no limit [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_BODY_BYTES_HELD")]
     pub body_bytes_held: Option<usize>,
-    /// Of these, bytes of one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
+    /// The same for one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
     pub address_body_bytes_held: Option<usize>,
-    /// Bytes of answers held in memory that clients have not taken yet, of all requests; beyond it long unpaid answers get 503; 0 is no limit [default: 67108864]
+    /// Bytes of unread responses in memory; beyond it, long unpaid responses get 503; 0 is no limit [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
     pub answer_bytes_held: Option<usize>,
-    /// Of these, bytes of one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
+    /// The same for one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
     pub address_answer_bytes_held: Option<usize>,
-    /// Time in which a client takes nothing of an answer that waits for it, in ms; 0 is no limit [default: 30000]
+    /// Time in which a client reads nothing of a waiting response, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
-    /// Requests under way at once on one HTTP/2 connection [default: 100]
+    /// Concurrent requests on one HTTP/2 connection [default: 100]
     #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
     pub http2_streams: Option<u32>,
-    /// HTTP/2 frames per second of one client address that belong to no request or answer, before its connections are closed; 0 is no limit [default: 500]
+    /// HTTP/2 frames per second of one client address beyond those of its requests, before its connections are closed; 0 is no limit [default: 500]
     #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
     pub http2_overhead_frames: Option<u32>,
-    /// Streams at once that follow logs, calls or events, each also one of the connections; further ones get 503; 0 is no limit [default: 1024]
+    /// Concurrent streams that follow logs, calls or events; further ones get 503; 0 is no limit [default: 1024]
     #[arg(long, env = "TOLLHOUSE_FOLLOWERS")]
     pub followers: Option<usize>,
-    /// Of these, streams of one client address, whose further ones get 429; 0 is no limit [default: 64, and none when listening on loopback]
+    /// The same for one client address, whose further streams get 429; 0 is no limit [default: 64, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FOLLOWERS")]
     pub address_followers: Option<usize>,
-    /// Addresses or networks of proxies that are believed when they name the client's address, such as `127.0.0.1,10.0.0.0/8`, comma-separated
+    /// Addresses or networks of proxies that are trusted to name the client's address, such as `127.0.0.1,10.0.0.0/8`
     #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Vec<String>,
-    /// Header in which they name it [default: x-forwarded-for]
+    /// Header in which these proxies name the client's address [default: x-forwarded-for]
     #[arg(long, env = "TOLLHOUSE_FORWARDED_HEADER")]
     pub forwarded_header: Option<ForwardedHeader>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trusted_proxies_are_addresses_and_networks_and_bring_the_limits_of_addresses() {
+    fn trusted_proxies_enable_limits_per_address() {
         let resolve = |proxies: &[&str]| {
             let flags = HttpFlags { trusted_proxies: proxies.iter().map(ToString::to_string).collect(), ..HttpFlags::default() };
             flags.resolve(Ipv4Addr::LOCALHOST.into())

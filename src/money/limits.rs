@@ -1,4 +1,4 @@
-//! Limits on runs and on gas that nobody pays for, and on runs that were paid for before.
+//! Limits on unpaid runs, on gas that is not paid back, and on runs that were paid for before.
 
 use std::{
     num::{NonZeroU32, NonZeroU64},

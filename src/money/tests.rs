@@ -15,6 +15,7 @@ mod interrupted;
 mod large;
 mod ledger;
 mod left;
+mod moody;
 mod networks;
 mod node;
 mod open;
@@ -53,13 +54,16 @@ use tollhouse_base::{
 };
 use tollhouse_event::{EventSettings, Events};
 use tollhouse_objects::{BucketLocation, ObjectLayout as Bucket, Objects};
-use tollhouse_replica::{PAYMENTS_UNRESOLVED, RECEIPTS_SHORT, Replica, SELLERS_STORED};
+use tollhouse_replica::Replica;
 use tollhouse_store::{
     Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, memory::MemoryStore, test_wrappers::StoreWrapper,
 };
 use tollhouse_tool::{MicroUsd, Owner, SettleTime, UsdChange};
 
-use self::interrupted::Interrupted;
+use self::{
+    interrupted::Interrupted,
+    moody::{FacilitatorMood, MoodyFacilitator},
+};
 use super::{
     asset::ASSETS,
     facilitator::kind::simulated::SimulatedFacilitator,
@@ -233,129 +237,6 @@ fn answer(body: &[u8]) -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::copy_from_slice(body), receipt_id: String::new(), settlement: None }
 }
 
-/// A facilitator's behavior when it is asked to settle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FacilitatorMood {
-    Honest,
-    /// Moves the money and never answers.
-    SettlesInSilence,
-    /// Moves the money and answers that it does not know.
-    SettlesUnsure,
-    /// Moves nothing and answers that it does not know.
-    Unsure,
-    Refuses,
-    /// Cannot be reached.
-    Away,
-}
-
-/// A simulated facilitator with moods, which counts requests.
-struct MoodyFacilitator {
-    inner: SimulatedFacilitator,
-    mood: Mutex<FacilitatorMood>,
-    verified: AtomicUsize,
-    settled: AtomicUsize,
-    identity: Mutex<&'static str>,
-    /// Payments for which it is silent for a minute and then answers that it does not know.
-    deaf: Mutex<Vec<PaymentId>>,
-    /// Whether a node would report nonces as spent.
-    spent: AtomicBool,
-    /// Gas burned by a reverted transaction.
-    burned: Mutex<Option<BurnedGas>>,
-    /// Whether payers are contracts.
-    contracts: AtomicBool,
-    /// Gas that a successful settlement has used.
-    used: Mutex<Option<SettlementGas>>,
-}
-
-impl MoodyFacilitator {
-    fn call_yourself(&self, name: &'static str) {
-        *self.identity.lock().unwrap() = name;
-    }
-
-    fn feel(&self, mood: FacilitatorMood) {
-        *self.mood.lock().unwrap() = mood;
-    }
-
-    async fn moodily(&self, request: impl Future<Output = SettleOutcome> + Send) -> SettleOutcome {
-        let mood = *self.mood.lock().unwrap();
-        match mood {
-            FacilitatorMood::Honest => request.await,
-            FacilitatorMood::SettlesInSilence => {
-                request.await;
-                std::future::pending().await
-            }
-            FacilitatorMood::SettlesUnsure => {
-                request.await;
-                SettleOutcome::Unknown("a test".to_owned())
-            }
-            FacilitatorMood::Unsure => SettleOutcome::Unknown("a test".to_owned()),
-            FacilitatorMood::Away => SettleOutcome::Unsent("a test".to_owned()),
-            FacilitatorMood::Refuses => SettleOutcome::Refused { reason: "insufficient_funds".to_owned(), message: "a test".to_owned() },
-        }
-    }
-}
-
-#[async_trait]
-impl Facilitator for MoodyFacilitator {
-    async fn verify(&self, payment: &OfferedX402) -> VerifyResult {
-        self.verified.fetch_add(1, Ordering::SeqCst);
-        if self.contracts.load(Ordering::SeqCst) {
-            payment.note_tried_gas(60_000);
-            payment.note_code(true);
-        }
-        self.inner.verify(payment).await
-    }
-
-    async fn balance(&self, payment: &OfferedX402) -> Option<u128> {
-        self.inner.balance(payment).await
-    }
-
-    async fn is_spent(&self, _payment: &OfferedX402) -> bool {
-        self.spent.load(Ordering::SeqCst)
-    }
-
-    fn drain_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
-        self.burned.lock().unwrap().take()
-    }
-
-    fn take_used(&self, _payment: &PaymentId) -> Option<SettlementGas> {
-        self.used.lock().unwrap().take()
-    }
-
-    async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        self.settled.fetch_add(1, Ordering::SeqCst);
-        self.moodily(self.inner.settle(payment, started)).await
-    }
-
-    async fn resolve(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
-        if self.deaf.lock().unwrap().contains(&payment.id()) {
-            tokio::time::sleep(Duration::from_secs(60)).await;
-            return SettleOutcome::Unknown("a test".to_owned());
-        }
-        // It never reports a refusal for money that moved.
-        match self.moodily(self.inner.resolve(payment, started)).await {
-            SettleOutcome::Refused { .. } => self.inner.resolve(payment, started).await,
-            outcome => outcome,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        "moody"
-    }
-
-    fn identity(&self) -> String {
-        (*self.identity.lock().unwrap()).to_owned()
-    }
-
-    fn meter(&self, network: &Network) -> Option<String> {
-        self.inner.meter(network)
-    }
-
-    fn simulated(&self) -> bool {
-        true
-    }
-}
-
 /// A gate with its dependencies.
 struct Fixture {
     store: Arc<dyn Store>,
@@ -374,7 +255,6 @@ impl Fixture {
     /// Constructs a gate over an empty store, and payers 1 to 3 with money.
     async fn new() -> Self {
         let fixture = Self::over(Arc::new(MemoryStore::new()));
-        assert!(fixture.replica.may_write(RECEIPTS_SHORT).await.unwrap());
         fixture.fund().await;
         fixture
     }
@@ -409,13 +289,20 @@ impl Fixture {
         let facilitator = Arc::new(MoodyFacilitator { inner, mood, verified, settled, identity, deaf, spent, burned, used, contracts });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
-        let finisher = Arc::new(finisher.among(&replica));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let bucket = Bucket::at(&BucketLocation::Folder(folder.path().join("objects"))).unwrap();
         let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
         let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
         let payments = Payments::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config, finisher, others, apart);
         Self { store, clock, ledger, facilitator, signer, replica, payments, objects, _folder: folder }
+    }
+
+    /// Returns a gate over the same store, which settles with this facilitator and not with play money.
+    fn settling_with(&self, facilitator: impl Facilitator) -> Arc<Payments> {
+        let events = Arc::new(Events::new(Arc::clone(&self.store), self.clock.clone(), EventSettings::default()));
+        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&self.signer), false, events, Sales::new(Arc::clone(&self.store))));
+        let (replica, objects) = (Replica::new(Arc::clone(&self.store)), Arc::clone(&self.objects));
+        Payments::new(Arc::clone(&self.store), Arc::new(facilitator), self.clock.clone(), config(), finisher, replica, objects)
     }
 
     async fn fund(&self) {

@@ -1,8 +1,9 @@
 //! The schema: every table of the store, in one place.
 //!
 //! Each row below declares a table: its space, the prefix of its keys, the types of its keys and values, how long its
-//! rows are kept, and the table that it is an index of. The modules that own the rows give values their types, because
-//! the store knows none of them ([`DeclaredTable::holding`]).
+//! rows are kept (forever, with another item, or until an event), and the table that it is an index of. The modules that
+//! own the rows give values their types, because the store knows none of them ([`DeclaredTable::holding`]). Type of the
+//! values and retention are documentation.
 //!
 //! Running hosts have these rows on disk. So a space keeps its number, and a table keeps its prefix and the form of its
 //! keys, which the tests below verify. Values may change with the number of their format ([`super::Formatted`]).
@@ -12,10 +13,9 @@ use super::{
     key::{CountedText, TerminatedText},
     position::{KeyPosition, SaleKey},
     space::Space,
-    table_plan::{RowRetention, TablePlan},
+    table_plan::TablePlan,
 };
 
-use RowRetention::{Forever, Until, With};
 use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
@@ -24,19 +24,16 @@ use tollhouse_base::{
 macro_rules! tables {
     ($(
         $(#[doc = $what:literal])+
-        $name:ident: $space:ident $prefix:literal, $key:ty => $value:literal, $kept:expr
+        $name:ident: $space:ident $prefix:literal, $key:ty => $value:literal, $retention:ident $(($until:literal))?
             $(, of: $of:ident)? $(, followed: $followed:literal)?;
     )+) => {
         $(
             $(#[doc = $what])+
             pub const $name: DeclaredTable<$key> = DeclaredTable::new(const { &TablePlan {
                 name: stringify!($name),
-                what: concat!($($what),+),
                 space: Space::$space,
                 prefix: $prefix,
                 key: stringify!($key),
-                value: $value,
-                retention: $kept,
                 index_of: concat!($(stringify!($of))?),
                 followed: false $(|| $followed)?,
             } });
@@ -59,13 +56,13 @@ tables! {
     /// Bytes of receipts of free calls.
     FREE_BYTES: Meta "free-receipts/bytes", () => "a sum", Forever;
     /// Receipts of free calls that calls added, counted by one process with exclusive use of the store.
-    FREE_ADDED: Meta "free-receipts/added", () => "Tally", Until("the next start");
+    FREE_ADDED: Meta "free-receipts/added", () => "ReceiptTally", Until("the next start");
     /// Receipts of free calls that sorting added, counted by one process with exclusive use of the store.
-    FREE_SORTED: Meta "free-receipts/sorted", () => "Tally", Until("the next start");
+    FREE_SORTED: Meta "free-receipts/sorted", () => "ReceiptTally", Until("the next start");
     /// Receipts of free calls that were removed, counted by one process with exclusive use of the store.
-    FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Until("the next start");
+    FREE_REMOVED: Meta "free-receipts/removed", () => "ReceiptTally", Until("the next start");
     /// The position up to which receipts of free calls are sorted.
-    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
+    FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortProgress", Forever;
     /// The replicas that serve a shared store, each with its lease.
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// The format up to which the store's rows are written.
@@ -73,33 +70,32 @@ tables! {
     /// The format up to which each replica reads rows.
     FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// Uses of rate limits and failures of callers, by period and key, counted across all replicas.
-    USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
+    USED: Meta "used/", (u64, String) => "a sum", Until("two more periods of ten seconds have passed");
     /// Gas burned by settlements that paid nothing, gas of underpaid ones, and the number of reverted ones, per five
     /// minutes: by payer, caller's address, builder, and in total. Also the payments whose burned gas was counted, with
     /// the parties for which it was, and what gas cost.
-    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has gone by");
+    BURNED_GAS: Meta "burned-gas/", (u64, String) => "a sum", Until("an hour has passed");
     /// Payers with a settlement in the host's own transaction, per week: payer, `/`, tool.
-    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have gone by");
+    CUSTOMERS: Meta "customers/", (u64, String) => "()", Until("two weeks have passed");
     /// Jobs that only one replica runs at a time: when each is due, and which replica has it.
-    JOBS: Meta "jobs/", String => "Job", Forever;
+    JOBS: Meta "jobs/", String => "JobState", Forever;
     /// The position of each round, by name.
-    ROUNDS: Meta "rounds/", String => "Standing", Forever;
+    ROUNDS: Meta "rounds/", String => "SweepState", Forever;
     /// The ids of keys that all replicas share, by purpose. The keys themselves are never stored.
-    KEYS: Meta "keys/", String => "Agreed", Forever;
+    KEYS: Meta "keys/", String => "SharedKey", Forever;
     /// Public keys that sign or signed receipts of replicas, by id.
     RECEIPT_KEYS: Meta "receipt-keys/", String => "PublicKey", Forever;
     /// Number of nonces used of a key that pays gas for several hosts: network, `/`, address.
     GAS_NONCES: Meta "gas-nonces/", String => "a sum", Forever;
     /// The process that imports into the store, or has imported and serves it alone until it restarts.
-    FILLED_BY: Meta "filled-by", () => "FilledBy", Until("all is there, or whoever filled it has started again");
+    FILLED_BY: Meta "filled-by", () => "FillSource", Until("the import is complete, or the importing host has restarted");
     /// The store that the rows have moved to or are about to move to.
-    DEPARTED: Meta "departed", () => "Departed", Until("an operator takes the store back");
+    DEPARTED: Meta "departed", () => "Departure", Until("an operator makes the store usable again");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Summary of an endpoint that is available without its record, by slug.
     CATALOGUE: Catalogue "slug/", String => "Card", With("the endpoint"), of: ENDPOINTS;
     /// Present once every endpoint has its summary.
-    CATALOGUED: Meta "catalogued", () => "String", Forever;
     /// The endpoints that run a version or can be rolled back to it.
     VERSION_USES: Catalogue "uses/", (TerminatedText<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Source code of handlers, by the hash that is their version. Long sources are objects that the rows name.
@@ -107,24 +103,24 @@ tables! {
     /// The owner who first uploaded a version.
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Versions that no endpoint uses any more as far as one of several replicas knows, and since when.
-    VERSIONS_LET_GO: Meta "versions-let-go/", String => "LetGo", Until("all hosts have heard of who has them still");
+    VERSIONS_LET_GO: Meta "versions-let-go/", String => "ReleasedVersion", Until("all hosts know which endpoints have them");
     /// Recently deleted endpoints, by when the next cleanup is due. At once, their stored data is removed. An hour
     /// later, data written by calls that were still running.
-    DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has gone by");
+    DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has passed");
     /// The endpoint that was deleted last under a slug.
-    DELETED: Meta "deleted/", String => "Deleted", Until("an hour has gone by, or the slug is taken");
+    DELETED: Meta "deleted/", String => "DeletedEndpoint", Until("an hour has passed, or the slug is taken");
     /// Number of a builder's endpoints at the last addition or removal. Hosts that add endpoints concurrently check it.
-    ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "Owned", Forever;
+    ENDPOINTS_OWNED: Meta "endpoints-owned/", TerminatedText<String> => "OwnedCount", Forever;
     /// The owner of a deleted endpoint's slug.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by owner.
     RETIRED_OF: Meta "retired-slugs/", (TerminatedText<String>, String) => "()", Until("the owner takes the slug again");
-    /// Receipts of paid calls, and those of free calls from versions without packs.
-    RECEIPTS: Receipts "", ReceiptId => "Stored", Forever;
+    /// Receipts of paid calls.
+    RECEIPTS: Receipts "", ReceiptId => "StoredReceipt", Forever;
     /// Receipts of free calls, in packs: by time window, name, and number of the pack.
     FREE_RECEIPTS: FreeReceipts "", (u64, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Payments: the state and the intent of each.
-    PAYMENTS: Payments "pmt_", PaymentId => "Record", Until("nothing can be asked of it any more");
+    PAYMENTS: Payments "pmt_", PaymentId => "PaymentRecord", Until("it can no longer be asked about");
     /// The payment that a payer's own id for it refers to.
     PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
     /// Answers that were paid for, from the intent on.
@@ -138,7 +134,7 @@ tables! {
     /// Payments with data to delete, by when it is due.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
     /// The receipts that a transaction pays for: network, `/`, hash.
-    TRANSACTIONS: Payments "tx/", String => "PaidBy", Forever;
+    TRANSACTIONS: Payments "tx/", String => "PaidItems", Forever;
     /// Settlements whose block can still be replaced: network, `/`, block, `/`, receipt.
     WATCHED_SETTLEMENTS: Payments "watched/", String => "WatchedSettlement", Until("its block is safe");
     /// Settlements whose transaction is no longer in any block.
@@ -146,31 +142,31 @@ tables! {
     /// Settlements that another transaction has made since a reorganization undid them.
     RESETTLED_SETTLEMENTS: Payments "resettled/", ReceiptId => "ResettledSettlement", Forever;
     /// Developer credits.
-    CREDITS: Credits "", CreditId => "Holder", Forever;
+    CREDITS: Credits "", CreditId => "StoredCredit", Forever;
     /// Movements of a developer credit, by number. The balance comes after the last one, so that one scan sees both.
-    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "Line", Forever;
+    CREDIT_MOVEMENTS: CreditMovements "", (CreditId, u64) => "CreditRow", Forever;
     /// Spending of a developer credit on a day, by tool. The total of all tools has an empty name.
-    CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has gone by");
+    CREDIT_DAYS: CreditDays "", (u32, CreditId, String) => "a sum of micro-dollars", Until("a week has passed");
     /// Balances of the ledger's accounts, except those of credits.
     ACCOUNTS: Accounts "", String => "a sum", Forever;
     /// Postings: movements between accounts.
     POSTINGS: Postings "", String => "Posting", Forever;
     /// When postings began. Since then every movement of money has one.
-    LEDGER_OPENED: Meta "ledger-opened", () => "Opened", Forever;
+    LEDGER_OPENED: Meta "ledger-opened", () => "LedgerStart", Forever;
     /// Refunds of a receipt.
-    REFUNDS: Refunds "receipt\0", ReceiptId => "Refunded", Forever;
+    REFUNDS: Refunds "receipt\0", ReceiptId => "RefundedTotal", Forever;
     /// The refund made under an idempotency key.
-    REFUND_KEYS: Refunds "key\0", String => "Done", Forever;
+    REFUND_KEYS: Refunds "key\0", String => "RefundRow", Forever;
     /// The refunds and payouts that outgoing transactions are recorded for, by hash.
-    SENT_TRANSACTIONS: Refunds "tx\0", String => "SentFor", Forever;
+    SENT_TRANSACTIONS: Refunds "tx\0", String => "TransactionPurpose", Forever;
     /// Refunds of a builder's sales that are not in a payout yet.
     REFUNDS_OWED: Refunds "owed\0", BuilderId => "a sum of micro-dollars", Forever;
     /// The credit minted under an idempotency key.
-    MINTINGS: Mintings "", String => "Done", Forever;
+    MINTINGS: Mintings "", String => "MintRow", Forever;
     /// Balances of the simulated ledger: network, `/`, address.
     LEDGER_BALANCES: LedgerBalances "", String => "a sum of micro-dollars", Forever;
     /// Transactions of the simulated ledger: network, `/`, payer, `/`, nonce.
-    LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorisation could not be shown any more");
+    LEDGER_NONCES: LedgerNonces "", String => "String", Until("the authorization has expired for a while");
     /// Expired nonces of the simulated ledger, by when they can be deleted.
     LEDGER_EXPIRY: LedgerExpiry "", (Timestamp, String) => "()", Until("then");
     /// Values of `ctx.kv`, by endpoint.
@@ -184,9 +180,9 @@ tables! {
     /// Log lines, by endpoint, time and number.
     LOGS: Logs "", (CountedText<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
-    SECRETS: Secrets "", (CountedText<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    SECRETS: Secrets "", (CountedText<EndpointId>, String) => "SealedSecret", With("the endpoint"), followed: true;
     /// Number of names ever added to the secrets of an endpoint.
-    SECRETS_ADDED: Meta "secrets-added/", EndpointId => "Added", With("the endpoint");
+    SECRETS_ADDED: Meta "secrets-added/", EndpointId => "AddedCount", With("the endpoint");
     /// Objects to delete, by when: those that a row may still come to reference, and those that no row references any
     /// more.
     OBJECT_ENDS: Meta "object-ends/", (Timestamp, String) => "()", Until("a row holds the object, or it is gone");
@@ -203,36 +199,36 @@ tables! {
     /// Present once SELLERS is complete.
     SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are not in a payout yet, by builder.
-    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
+    UNPAID: Unpaid "", (TerminatedText<BuilderId>, ReceiptId) => "UnpaidSale", Until("a payout contains the receipt");
     /// Payouts, by builder.
     PAYOUTS: Payouts "bld_", (TerminatedText<String>, PayoutId) => "Packet", Forever;
     /// The builder that a payout belongs to.
-    PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the packet"), of: PAYOUTS;
+    PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the payout"), of: PAYOUTS;
     /// The builder that a payout belongs to, by the number of the payout's state.
-    PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the packet"), of: PAYOUTS;
+    PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the payout"), of: PAYOUTS;
     /// Number of payouts in each state.
     PAYOUT_COUNTS: Payouts "count\0", u8 => "a sum", Forever;
     /// Present once every payout is indexed and counted by state.
     PAYOUTS_BY_STATE: Meta "payouts-by-state", () => "String", Forever;
     /// The newest payout of a builder.
-    PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
+    PAYOUT_HEADS: Payouts "head\0", BuilderId => "NewestPacket", Forever;
     /// Net amounts of the receipts in a payout.
-    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "Unpaid", With("the packet");
+    PAYOUT_RECEIPTS: PayoutReceipts "", (TerminatedText<PayoutId>, String) => "UnpaidSale", With("the payout");
     /// The payout settings of a builder.
     PAYOUT_SETTINGS: PayoutSettings "", BuilderId => "PayoutSettings", Forever;
     /// The audit trail: actions of admins and builders, including failed attempts, by time.
     AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age or count");
     /// Long-running MCP calls.
-    TASKS: Tasks "", String => "Record", Until("its time to live");
+    TASKS: Tasks "", String => "TaskRecord", Until("its time to live");
     /// Ids of MCP calls that were canceled at a replica other than the one that runs them.
-    MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has gone by, or the call is found");
+    MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has passed, or the call is found");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
     CALLS: Calls "", (TerminatedText<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// Metrics of calls in a period: by endpoint, length of the period, its start, and the process.
     CALL_METRICS: CallMetrics "", (TerminatedText<EndpointId>, u8, u64, RequestId) => "Bucket", Until("the age of its length");
     /// Dashboard sessions, by account and hash of the session id. Their credentials are encrypted with keys that only
     /// the sessions' holders have.
-    SESSIONS: Sessions "", (TerminatedText<String>, String) => "Session", Until("it was unused, or is old, as the settings say");
+    SESSIONS: Sessions "", (TerminatedText<String>, String) => "Session", Until("the settings' idle time or age");
 }
 
 #[cfg(test)]

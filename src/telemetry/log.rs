@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_of_json_whatever_it_says() {
+    fn event_is_one_line_of_json() {
         let stored = FieldBuffer::default();
         let written = stored.clone();
         let log = tracing_subscriber::fmt().event_format(JsonLines).with_writer(move || written.clone()).finish();

@@ -394,7 +394,7 @@ async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all
         }
         fs::write(&damaged, bytes).unwrap();
         let refused = restore(&damaged, &folder.path().join("data"), &[]).await.unwrap_err();
-        assert!(refused.contains("is not to be used"), "byte {at}: {refused}");
+        assert!(refused.contains("cannot be used"), "byte {at}: {refused}");
         assert!(!folder.path().join("data/store").exists(), "byte {at}");
     }
 }

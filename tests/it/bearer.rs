@@ -62,7 +62,7 @@ async fn two_credits_on_one_request_are_refused_at_every_door() {
     };
     for request in doors() {
         let error = with_bearer(&host, request.header("x-developer-credit", &one), &other).await.fails(400, "invalid_request", "caller");
-        assert!(error["message"].as_str().unwrap().contains("two credits"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("two different credits"), "{error}");
     }
     let over_mcp = with_bearer(&host, mcp_call(&host).header("x-developer-credit", &one), &other).await;
     assert_eq!(over_mcp.status, 400);

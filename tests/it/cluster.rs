@@ -422,7 +422,7 @@ async fn hosts_that_start_at_once_with_keys_that_are_given_ship_the_catalog_once
         how.env("TOLLHOUSE_RECEIPT_KEY_FILE", file("receipts", RECEIPT_KEY)).env("TOLLHOUSE_MASTER_KEY_FILE", file("master", MASTER_KEY));
     let how = how.env("TOLLHOUSE_ADMIN_TOKEN_FILE", file("admin", ADMIN_TOKEN));
     let (one, other) = tokio::join!(how.clone().start(), how.start());
-    let shipped = |host: &Host| host.log().matches("published the shipped catalogue").count();
+    let shipped = |host: &Host| host.log().matches("published the built-in tools").count();
     assert_eq!(shipped(&one) + shipped(&other), 1, "one of them has");
     let slugs = async |host: &Host| {
         let listed = host.get("/ai/endpoints?limit=200").await.is(200).json();

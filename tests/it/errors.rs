@@ -474,5 +474,5 @@ async fn a_variable_set_to_nothing_is_not_set_and_one_that_is_no_setting_is_repo
     let host = builder.env("TOLLHOUSE_LISTN", "127.0.0.1:1").start().await;
     host.get("/health").await.is(200);
     let reported = host.log();
-    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, and is no setting"), "{reported}");
+    assert!(reported.contains("`TOLLHOUSE_LISTN` is in the environment, but is not a setting"), "{reported}");
 }

@@ -68,7 +68,7 @@ fn host_does_not_start_without_a_layer_that_is_named() {
     };
     let unknown = start("seccomp,walls").output().unwrap();
     let text = String::from_utf8_lossy(&unknown.stderr);
-    assert!(!unknown.status.success() && text.contains("`walls` is no layer of the jail"), "{text}");
+    assert!(!unknown.status.success() && text.contains("`walls` is not a layer of the jail"), "{text}");
 
     // Neither a normal user nor root without this capability can run workers as separate users.
     let mut host = start("own_user");

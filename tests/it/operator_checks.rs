@@ -268,7 +268,16 @@ async fn doctor_reports_a_host_what_indexers_would() {
 
 #[tokio::test]
 async fn doctor_reports_a_proxy_that_validates_before_payment_and_drops_headers() {
-    let listed = json!({ "endpoints": [{ "slug": "a", "url": "https://elsewhere.example/tools/a", "priceUsd": 1, "inputSchema": {} }] });
+    let listed = json!({
+        "ok": true, "schema": "", "dashboard": "", "createEndpoint": "", "lifecycle": {}, "builderControls": {}, "supportedHandlerTypes": {},
+        "note": "", "total": 1,
+        "endpoints": [{
+            "slug": "a", "id": "ep_1", "title": "A", "description": "", "status": "active", "priceUsd": 1, "handlerType": "static_json",
+            "runtime": "managed_builtin_handler", "pricingMode": "fixed_price_success_receipt", "method": "POST", "tags": [],
+            "url": "https://elsewhere.example/tools/a", "inputSchema": {}, "outputSchema": {}, "capabilities": {},
+            "createdAt": "2026-11-21T09:58:03.000Z", "updatedAt": "2026-11-21T09:58:03.000Z",
+        }],
+    });
     let request = async |body: String| {
         // This proxy validates the input before the payment, and drops the header of the challenge.
         if body == "{}" { (StatusCode::PAYMENT_REQUIRED, "{}") } else { (StatusCode::UNPROCESSABLE_ENTITY, "{\"error\":{}}") }
@@ -447,7 +456,7 @@ async fn keys_and_tokens_are_no_arguments() {
         let message = text(&answer.stderr);
         assert_eq!(answer.status.code(), Some(2), "{words:?}: {answer:?}");
         assert!(
-            message.contains(&format!("`{flag}` in an argument is read by whoever is on this machine: say it in TOLLHOUSE_")),
+            message.contains(&format!("`{flag}` in an argument can be read by every user of this machine: say it in TOLLHOUSE_")),
             "{message}"
         );
         assert!(!message.contains("sesame") && folder.path().read_dir().unwrap().next().is_none(), "{message}");

@@ -154,7 +154,7 @@ async fn new_payer_is_settled_soon_after_a_reorganization_dropped_eight_payments
     host.call_paid("echo", &json!({}), &payment).await.is(200);
     let elapsed = started.elapsed();
     assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
-    assert!(host.log().contains("a nonce that others wait for is used up"), "{}", host.log());
+    assert!(host.log().contains("a missing nonce is filled"), "{}", host.log());
     assert_eq!(chain.balance(&newcomer.address).await, FUNDS - 10_000);
 }
 

@@ -114,8 +114,7 @@ async fn is_refused_its_fill(tool: &Value, input: &Value) {
         let mut refused: Option<Answer> = None;
         while goes_on() {
             let answer = host.send(calls()).await;
-            if answer.status == 429 && answer.json()["error"]["message"].as_str().is_some_and(|message| message.contains("processor time"))
-            {
+            if answer.status == 429 && answer.json()["error"]["message"].as_str().is_some_and(|message| message.contains("CPU time")) {
                 refused = Some(answer);
                 is_refused.store(true, Ordering::Relaxed);
             }

@@ -337,7 +337,7 @@ async fn call_over_mcp_is_charged_before_it_runs() {
     let failed = client.call("order", json!({ "fails": 1 }), meta()).await;
     assert_eq!((&failed["isError"], &failed["_meta"]["x402/payment-response"]["success"]), (&json!(true), &json!(true)), "{failed}");
     assert_eq!(failed["_meta"]["tollhouse/error"]["code"], "paid_run_failed", "{failed}");
-    assert!(failed["content"][0]["text"].as_str().unwrap().contains("charges nothing more"), "{failed}");
+    assert!(failed["content"][0]["text"].as_str().unwrap().contains("without another charge"), "{failed}");
     let done = client.call("order", json!({ "fails": 1 }), meta()).await;
     assert_eq!((&done["structuredContent"]["runs"], &done["isError"]), (&json!(2), &json!(false)), "{done}");
     assert_eq!(done["_meta"]["tollhouse/receipt"]["receiptId"], failed["_meta"]["tollhouse/receipt"]["receiptId"]);

@@ -28,11 +28,11 @@ const RULES: &[(&str, &str, &[&str])] = &[
         "R11",
         "a payment is bound to the request that it was priced for",
         &[
-            "bound::a_payment_that_names_another_tool_buys_nothing_of_this_one",
+            "payment_binding::a_payment_that_names_another_tool_buys_nothing_of_this_one",
             "errors::a_payment_that_is_not_what_was_asked_for_is_refused_by_its_reason",
-            "bound::a_payment_for_one_method_buys_no_other",
-            "bound::a_payment_for_one_query_buys_no_other",
-            "bound::an_encoded_separator_is_another_request",
+            "payment_binding::a_payment_for_one_method_buys_no_other",
+            "payment_binding::a_payment_for_one_query_buys_no_other",
+            "payment_binding::an_encoded_separator_is_another_request",
         ],
     ),
     (

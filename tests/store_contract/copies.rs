@@ -123,7 +123,8 @@ pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
         }
     });
     let mut found = Vec::new();
-    for _ in 0..5 {
+    // On a loaded machine, five copies can be done before the second commit.
+    while found.len() < 5 || found.len() < 500 && found.first() == found.last() {
         let copy = filled(pages(&*store).await).await.unwrap();
         let numbered = |pairs: KeyValues| pairs.into_iter().filter(|(key, _)| key.len() == 5).map(|(key, _)| key).collect::<Vec<_>>();
         let [first, middle, last] = [Space::Meta, Space::Kv, Space::Sessions].map(|space| {
@@ -142,7 +143,7 @@ pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
     }
     ended.store(true, SeqCst);
     let written = writing.await.unwrap();
-    assert!(found.is_sorted() && found[4] > found[0] && found[4] <= written, "{found:?} of {written}");
+    assert!(found.is_sorted() && found.last() > found.first() && found.last() <= Some(&written), "{found:?} of {written}");
 }
 
 /// Returns a dump of these pages.

@@ -9,7 +9,7 @@ use std::{
 pub use tempfile::TempDir;
 pub use tollhouse::store::{
     Add, Batch, Check, CommittedChange, Counter, DeclaredTable, Direction, Durability, IndexEntry, KeyRange, KeyValues, MAX_CHANGES,
-    MAX_KEY_BYTES, MAX_VALUE_BYTES, RowRetention, Space, SpaceSize, Store, StoreError, SumLimit, Table, TablePlan, TerminatedText, Write,
+    MAX_KEY_BYTES, MAX_VALUE_BYTES, Space, SpaceSize, Store, StoreError, SumLimit, Table, TablePlan, TerminatedText, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     postgres::{PostgresConfig, PostgresStore},

@@ -21,8 +21,7 @@ impl Formatted for Guest {
 }
 
 const fn plan(name: &'static str, prefix: &'static str) -> TablePlan {
-    let stored = RowRetention::Forever;
-    TablePlan { name, what: "", space: Space::Builders, prefix, key: "", value: "", retention: stored, index_of: "", followed: true }
+    TablePlan { name, space: Space::Builders, prefix, key: "", index_of: "", followed: true }
 }
 
 const BY_ROOM: DeclaredTable<(u32, String)> = DeclaredTable::new(const { &plan("BY_ROOM", "r/") });

@@ -12,9 +12,9 @@ use std::{
 use crate::{
     Failure,
     args::{Args, EngineArg},
-    balancer, browser_stories, clients, conformance, database,
+    browser_stories, clients, conformance,
     engine::{self, Engine},
-    nginx, paths, prometheus, shell, soak, workers,
+    packages, paths, shell, soak, workers,
 };
 
 /// The tests of a running host with hostile code.
@@ -33,23 +33,19 @@ const RESULT: &str = "test result: ";
 /// Runs all tests. First the tests of the host and of the pool, with a real worker. Then the
 /// worker's own tests for each selected engine, and for V8 also in the tier without a compiler.
 /// Last, with the other engines, the tests of a running host with hostile code.
-///
-/// # Errors
-///
-/// Fails if anything did not build or pass.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let engines = match args.engine {
         Some(EngineArg::Both) => {
             engine::archive()?;
-            eprintln!("engines: V8 and QuickJS (as asked)");
+            eprintln!("engines: V8 and QuickJS (as requested)");
             vec![Engine::V8, Engine::QuickJs]
         }
         one => vec![engine::pick(one)?],
     };
-    database::find()?;
-    balancer::find()?;
-    nginx::find()?;
-    prometheus::find()?;
+    packages::require_postgres()?;
+    packages::HAPROXY.require()?;
+    packages::NGINX.require()?;
+    packages::PROMETHEUS.require()?;
     let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
     let (mcp_clients, browser) = (conformance::prepare(), browser_stories::prepare());
     let worker = workers::build(engines[0])?;

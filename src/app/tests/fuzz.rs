@@ -116,7 +116,7 @@ thread_local! {
 }
 
 #[test]
-fn whatever_is_asked_is_answered_and_nothing_breaks_within() {
+fn every_request_is_answered() {
     tollhouse_fuzz::check("request", |bytes| {
         if let Some(request) = request(bytes) {
             HOST.with(|host| host.ask(request));

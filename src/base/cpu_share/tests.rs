@@ -24,7 +24,7 @@ fn is_at_once(waited: &Result<Duration, OverCpuShare>) -> bool {
 }
 
 #[tokio::test]
-async fn who_uses_more_than_its_share_waits_and_nobody_else_does() {
+async fn only_addresses_above_their_share_wait() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "what it will cost is not known yet");
@@ -34,7 +34,7 @@ async fn who_uses_more_than_its_share_waits_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn who_would_wait_too_long_learns_when_to_come_again() {
+async fn refused_address_gets_the_time_to_retry() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     takes(&shares, ONE, millis(1_000)).await.unwrap();
@@ -42,7 +42,7 @@ async fn who_would_wait_too_long_learns_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_lone_address_may_use_everything_and_owes_nothing_for_it() {
+async fn lone_address_can_use_everything_without_debt() {
     let shares = shares(true);
     for _ in 0..100 {
         assert!(is_at_once(&takes(&shares, ONE, millis(1_000)).await));
@@ -52,7 +52,7 @@ async fn a_lone_address_may_use_everything_and_owes_nothing_for_it() {
 }
 
 #[tokio::test]
-async fn nobody_waits_while_there_is_processor_time_left_over() {
+async fn nobody_waits_while_processor_time_is_idle() {
     let shares = shares(false);
     for _ in 0..100 {
         takes(&shares, OTHER, millis(1)).await.unwrap();
@@ -61,7 +61,7 @@ async fn nobody_waits_while_there_is_processor_time_left_over() {
 }
 
 #[tokio::test]
-async fn turns_that_are_in_flight_count_as_what_they_are_expected_to_cost() {
+async fn open_turns_count_with_their_expected_cost() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     let dear = shares.turn(ONE, millis(500)).await.unwrap();
@@ -73,7 +73,7 @@ async fn turns_that_are_in_flight_count_as_what_they_are_expected_to_cost() {
 }
 
 #[tokio::test]
-async fn who_owes_nothing_is_not_remembered() {
+async fn address_without_debt_is_forgotten() {
     let shares = shares(true);
     takes(&shares, OTHER, Duration::ZERO).await.unwrap();
     takes(&shares, ONE, millis(20)).await.unwrap();
@@ -94,7 +94,7 @@ async fn without_a_limit_nobody_waits_or_is_remembered() {
 }
 
 #[tokio::test]
-async fn time_outside_of_turns_counts_and_is_waited_for_no_longer_than_a_turn() {
+async fn time_outside_of_turns_counts_up_to_a_limit() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     shares.spend(ONE, millis(70));
@@ -115,7 +115,7 @@ fn computes(time: Duration) {
 
 /// Regression: a publish that waited half a minute for a lock was charged half a minute of processor time.
 #[tokio::test(start_paused = true)]
-async fn who_waits_owes_nothing_for_that() {
+async fn waiting_costs_nothing() {
     let shares = shares(true);
     let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
     turn.during(sleep(millis(30_000))).await;
@@ -123,7 +123,7 @@ async fn who_waits_owes_nothing_for_that() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_computes_owes_that_wherever_it_is_done() {
+async fn work_on_other_threads_is_charged() {
     let shares = shares(true);
     let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
     let owes = |least: u64| {
@@ -149,7 +149,7 @@ async fn who_computes_owes_that_wherever_it_is_done() {
 }
 
 #[tokio::test]
-async fn work_that_is_given_up_is_owed_as_far_as_it_was_done() {
+async fn abandoned_work_is_charged_for_its_completed_part() {
     let shares = shares(true);
     let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
     let work = turn.during(async {

@@ -74,7 +74,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         input_bytes: 17,
         receipt_id: None,
         version: "sha256:abc".to_owned(),
-        method: Some("POST".into()),
+        method: "POST".into(),
         status: None,
     }
 }
@@ -181,7 +181,7 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
 }
 
 #[tokio::test]
-async fn what_another_host_has_removed_is_not_removed_again() {
+async fn calls_removed_by_another_host_are_not_removed_again() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
     let [one, other] = [(); 2].map(|()| Fixture::of(Arc::clone(&store), 100));
     let endpoint = EndpointId::generate();

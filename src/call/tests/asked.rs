@@ -48,7 +48,7 @@ async fn an_input_may_be_as_long_and_as_deep_as_the_limits_say() {
 }
 
 #[tokio::test]
-async fn who_listens_learns_that_a_call_begins_and_under_which_receipt() {
+async fn listeners_get_the_start_of_a_call_and_its_receipt() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (progress, mut reported) = mpsc::channel(4);
@@ -59,7 +59,7 @@ async fn who_listens_learns_that_a_call_begins_and_under_which_receipt() {
 }
 
 #[tokio::test]
-async fn an_echo_says_what_the_receipt_will() {
+async fn an_echo_matches_the_receipt() {
     let fixture = Fixture::new().await;
     let live = fixture.publish(json!({ "priceUsd": 0.01, "handlerType": "receipt_echo" })).await;
     let echoed = async |call: Call| {

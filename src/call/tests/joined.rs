@@ -23,7 +23,7 @@ async fn two_at_once(fixture: &Fixture, live: &Arc<LiveEndpoint>, settles: Settl
 }
 
 #[tokio::test]
-async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call() {
+async fn a_request_with_the_payment_of_a_running_call_joins_it() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (first, second) = two_at_once(&fixture, &live, Settles::Well).await;
@@ -36,7 +36,7 @@ async fn anyone_who_shows_a_payment_whose_call_runs_gets_the_answer_of_that_call
 }
 
 #[tokio::test]
-async fn anyone_who_joined_a_call_learns_why_it_came_to_nothing() {
+async fn joined_requests_get_the_error_of_the_call() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let (first, second) = two_at_once(&fixture, &live, Settles::Refused("insufficient_funds")).await;
@@ -61,7 +61,7 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
-    assert_eq!((in_flight::timeout(0), in_flight::timeout(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
+    assert_eq!((in_flight::join_timeout(0), in_flight::join_timeout(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,7 +177,7 @@ async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
     let tracked = in_flight.track(&payment);
     // Nobody has joined, so it is stopped.
-    tokio::time::timeout(LONG, in_flight.remaining(&payment)).await.unwrap();
+    tokio::time::timeout(LONG, in_flight.abandoned(&payment)).await.unwrap();
     let late = in_flight.join(&fixture.payments, &payment, LONG);
     let ends = async {
         tokio::task::yield_now().await;
@@ -196,7 +196,7 @@ async fn end_of_a_call_that_settled_all_the_same_is_shared() {
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
-    tokio::time::timeout(LONG, in_flight.remaining(&payment)).await.unwrap();
+    tokio::time::timeout(LONG, in_flight.abandoned(&payment)).await.unwrap();
     let ends = async {
         tokio::task::yield_now().await;
         tracked.end(Err(Arc::new(CallError::SettlementUnknown(payment.clone()))));
@@ -231,12 +231,12 @@ async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_takes_back_continues_for_who_joined_it() {
+async fn a_canceled_call_continues_for_those_who_joined_it() {
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
     let joined = in_flight.calls().get(&payment).map(|call| call.end.subscribe()).unwrap();
-    let remaining = in_flight.remaining(&payment);
+    let remaining = in_flight.abandoned(&payment);
     tokio::pin!(remaining);
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut remaining).await.is_err(), "somebody waits for it");
     drop(joined);

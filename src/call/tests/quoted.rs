@@ -96,7 +96,7 @@ async fn a_refused_quote_comes_with_one_that_holds() {
 }
 
 #[tokio::test]
-async fn an_owner_and_who_pays_for_nothing_need_no_quote_that_holds() {
+async fn owners_and_free_calls_need_no_valid_quote() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let own = Call { by: CalledBy::Owner, ..fixture.quoted(&live, OfferedPayment::Nothing, "quo_nonsense") };

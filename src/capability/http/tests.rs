@@ -240,7 +240,7 @@ async fn a_handler_sets_its_own_headers_only() {
 }
 
 #[tokio::test]
-async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
+async fn a_granted_secret_is_sent_over_https_and_never_shown() {
     let echo = |headers: axum::http::HeaderMap| async move { Json(headers.get("x-key").map(|key| key.to_str().unwrap().len())) };
     let (address, root) = serve_tls(Router::new().route("/", get(echo)), &["api.seller.dev"]).await;
     let plain = serve(Router::new().route("/", get(echo))).await;
@@ -315,7 +315,7 @@ async fn json_is_read_whatever_servers_call_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_json_reports_its_status() {
+async fn an_answer_that_is_not_json_reports_its_status() {
     let server = Router::new()
         .route("/there", get(|| async { ([("content-type", "text/html")], "<p>here") }))
         .fallback(|| async { (StatusCode::NOT_FOUND, [("content-type", "text/html")], "<p>nothing") });

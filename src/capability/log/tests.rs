@@ -192,7 +192,7 @@ async fn followers_get_lines_as_they_come() {
 }
 
 #[test]
-fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
+fn a_line_of_a_handler_is_cleaned_and_redacted() {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     let limits = Limits { log_line_bytes: 40, ..Limits::default() };
     let call = CallGrants {

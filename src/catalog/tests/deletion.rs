@@ -19,8 +19,7 @@ use tollhouse_tool::Capabilities;
 
 use super::{follow::receives, *};
 use crate::{
-    deletion::{DELETIONS, MARKED_MS},
-    entry::ENDPOINTS,
+    deletion::{DELETIONS, MARK_LIFETIME_MS},
     retired::DELETED,
 };
 
@@ -99,7 +98,7 @@ async fn retained(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
 
 /// Sets the clock to after the end of marks.
 fn in_an_hour(catalog: &Catalog) {
-    catalog.clock.set(catalog.clock.now().plus_millis(MARKED_MS + 1));
+    catalog.clock.set(catalog.clock.now().plus_millis(MARK_LIFETIME_MS + 1));
 }
 
 /// Runs the job of deletions until nothing is left to do.
@@ -118,7 +117,7 @@ fn objects_in(folder: &tempfile::TempDir) -> usize {
 }
 
 #[tokio::test]
-async fn a_deleted_endpoint_leaves_nothing_behind() {
+async fn deletion_removes_all_data() {
     let (catalog, folder) = catalog().await;
     catalog.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&catalog, "tool").await;
@@ -133,44 +132,9 @@ async fn a_deleted_endpoint_leaves_nothing_behind() {
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
 }
 
-/// The data is as hosts without deletion marks left it.
-#[tokio::test]
-async fn what_an_older_version_left_of_a_deleted_endpoint_is_removed() {
-    const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-    let memory = shared();
-    let (catalog, folder) = host_of(memory.clone()).await;
-    for slug in ["gone", "stays"] {
-        catalog.create(keeps(slug), builder(), ChangedBy::Admin).await.unwrap();
-    }
-    let (removed, stays) = (fill(&catalog, "gone").await, fill(&catalog, "stays").await);
-    let before = retained(&*memory).await;
-    let record = ENDPOINTS.row(&*memory, &"gone".to_owned()).await.unwrap().unwrap();
-    let mut batch = Batch::new();
-    batch.remove(&ENDPOINTS, &record);
-    batch.commit(&*memory, Durability::Durable).await.unwrap();
-    let host = host_in(&folder, memory.clone()).await;
-    // A new tool may have a record that has not arrived yet.
-    host.clock.set(removed.made_at());
-    host.mark_orphans().await.unwrap();
-    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
-    host.clock.set(removed.made_at().plus_millis(DAY_MS + 1));
-    host.mark_orphans().await.unwrap();
-    let marked = DELETIONS.page(&*memory, &DELETIONS.all(), 10, Direction::Forward).await.unwrap();
-    assert_eq!(marked.iter().map(|mark| &mark.key.1).collect::<Vec<_>>(), [&removed]);
-    finished(&host).await;
-    let has = |key: &[u8], id: &EndpointId| key.windows(id.as_str().len()).any(|part| part == id.as_str().as_bytes());
-    let remaining = retained(&*memory).await;
-    assert!(remaining.iter().all(|(_, key)| has(key, &stays)), "{remaining:?}");
-    assert_eq!(remaining, before.into_iter().filter(|(_, key)| has(key, &stays)).collect::<Vec<_>>());
-    // Removed data is not found again.
-    host.clock.set(removed.made_at().plus_millis(3 * DAY_MS));
-    host.mark_orphans().await.unwrap();
-    assert_eq!(DELETIONS.count(&*memory, &DELETIONS.all(), 10).await.unwrap(), 0);
-}
-
 /// Wherever a crash or the store interrupts it.
 #[tokio::test]
-async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
+async fn interrupted_deletion_is_finished_by_another_host() {
     let mut cut = 0;
     for fault in [Fault::Before, Fault::After, Fault::Lost] {
         for after in 1.. {
@@ -207,7 +171,7 @@ async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
 }
 
 #[tokio::test]
-async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() {
+async fn call_on_another_host_keeps_no_data_of_a_deleted_endpoint() {
     let store: Arc<dyn Store> = shared();
     let (one, folder) = host_of(Arc::clone(&store)).await;
     let other = host_in(&folder, Arc::clone(&store)).await;
@@ -234,7 +198,7 @@ async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() 
 
 /// The write reads the usage before the endpoint is deleted, and commits afterwards.
 #[tokio::test]
-async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
+async fn write_after_the_deletion_is_not_stored() {
     for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
         let memory = shared();
         let (one, _folder) = host_of(Arc::clone(&memory) as _).await;
@@ -253,7 +217,7 @@ async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
+async fn new_endpoint_under_a_deleted_slug_keeps_its_data() {
     let memory = shared();
     let faulty = Arc::new(FaultyStore::sharing(Arc::clone(&memory)));
     let (catalog, _folder) = host_of(Arc::clone(&faulty) as _).await;
@@ -308,7 +272,7 @@ impl objects::Bucket for StoppedBucket {
 /// Regression: it waited for each object, while holding the lock that notifications of other hosts
 /// need.
 #[tokio::test]
-async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
+async fn slow_file_removal_does_not_block_other_changes() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
     let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
@@ -339,7 +303,7 @@ async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
 
 /// Regression: a publish with a slow commit got its host fenced.
 #[tokio::test]
-async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long() {
+async fn changes_of_other_hosts_are_shown_during_a_slow_commit() {
     let memory = shared();
     let (other, _other) = catalog_of(Arc::clone(&memory) as _).await;
     for slug in ["tool", "called"] {
@@ -384,7 +348,7 @@ impl StoreWrapper for OvertakenStore {
 
 /// A newer change of another host must not be hidden by this host's older one.
 #[tokio::test]
-async fn a_change_that_is_overtaken_before_it_is_shown_does_not_hide_the_newer_one() {
+async fn older_change_does_not_hide_a_newer_one() {
     let memory = shared();
     let store = Arc::new(OvertakenStore { inner: Arc::clone(&memory), then: Mutex::default() });
     let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store) as _).await, catalog_of(memory).await);

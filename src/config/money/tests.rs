@@ -68,7 +68,7 @@ fn each_network_has_its_own_facilitator_node_address_and_tokens() {
 }
 
 #[test]
-fn a_network_has_its_own_confirmations_or_those_of_all() {
+fn network_has_own_or_common_confirmations() {
     let depths = |flags: MoneyFlags| resolved(flags).unwrap().networks.iter().map(|on| on.confirmations).collect::<Vec<_>>();
     assert_eq!(depths(several()), [1, 1, 1, 1]);
     let own = MoneyFlags { confirmations: Some(2), network_confirmations: list("base=5,celo=64"), ..several() };
@@ -118,7 +118,7 @@ fn the_file_names_one_network_or_a_list() {
 }
 
 #[test]
-fn settlements_are_asked_about_for_a_day_or_as_long_as_is_set() {
+fn settlements_are_looked_up_for_a_day_by_default() {
     for (unresolved_after_ms, ms) in [(None, 24 * 60 * 60 * 1_000), (Some(1), 1), (Some(5_000), 5_000)] {
         let settings = resolved(MoneyFlags { unresolved_after_ms, ..MoneyFlags::default() }).unwrap();
         assert_eq!(settings.unresolved_after, Duration::from_millis(ms));

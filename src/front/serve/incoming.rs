@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{api_error::ApiError, body::waits, quota::QuotaShare};
+use crate::{api_error::ApiError, body::expects_continue, quota::QuotaShare};
 
 /// Approximate memory of a header field beyond its name and value, in bytes.
 const FIELD_BYTES: usize = 128;
@@ -52,7 +52,7 @@ impl IncomingBody {
         }
         let bytes = head_bytes(head);
         let share = if bytes > UNCOUNTED_BYTES { Some(hold(bytes)?) } else { None };
-        let (rest, unread) = (http2 && !waits(head)).then(oneshot::channel).unzip();
+        let (rest, unread) = (http2 && !expects_continue(head)).then(oneshot::channel).unzip();
         Ok((Self { body: Some(body), rest, head: share }, unread))
     }
 }

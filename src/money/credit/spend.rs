@@ -13,6 +13,7 @@ use super::{
     Credits,
     balance::{CREDITS, Credit},
     budget::PlannedSpend,
+    error::CreditError,
     number,
     row::{Movement, MovementKind},
 };
@@ -23,7 +24,6 @@ pub(crate) struct CreditHold {
     credits: Arc<Credits>,
     pub(crate) id: CreditId,
     pub(crate) amount: MicroUsd,
-    /// The called tool.
     slug: Slug,
 }
 
@@ -46,6 +46,16 @@ impl Credits {
         held.insert(tool, by_tool + amount.0);
         drop(held);
         Ok(CreditHold { credits: Arc::clone(self), id: credit.id.clone(), amount, slug: slug.clone() })
+    }
+
+    /// Adds the movement of a refund to `tx`, whose posting adds it to the balance. The budgets still count the amount
+    /// as spent.
+    pub(crate) async fn refund(tx: &mut Tx<'_>, id: &CreditId, number: u64, movement: Movement) -> Result<(), CreditError> {
+        if tx.get(&CREDITS, id).await?.ok_or(CreditError::Unknown)?.revoked.is_some() {
+            return Err(CreditError::Revoked);
+        }
+        tx.append(movement.stored(id, number));
+        Ok(())
     }
 
     /// Adds the debit of the reserved amount to `tx`, whose posting takes it from the balance. Returns false if the

@@ -5,6 +5,5 @@ pub(crate) mod node;
 pub(crate) mod nonce_use;
 mod permit;
 mod proof;
-mod reader;
-mod search;
+pub(crate) mod search;
 pub(crate) mod sending;

@@ -18,7 +18,7 @@ pub struct RunLimitReached {
     pub wait: Duration,
 }
 
-/// A limit on runs that nobody pays for, or that a wrong credential is to pay for.
+/// A limit on unpaid runs, or on runs with a wrong credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunLimit {
     /// Unpaid runs of one payer.
@@ -42,7 +42,7 @@ pub enum RunLimit {
     /// Gas burned by settlements of payers who call from one address.
     #[error("settlements of payers who call from your address have burned too much gas in the last hour without paying")]
     AddressGas,
-    /// Gas that new payers may burn. The rest is kept for payers who have paid for the tool before.
+    /// Gas that new payers may burn. The rest is reserved for payers who have paid for the tool before.
     #[error(
         "settlements have burned much gas in the last hour without paying; until that is over, payers who have paid for this tool before are served"
     )]
@@ -68,7 +68,6 @@ pub enum RunLimit {
 
 impl RunLimit {
     /// Returns the policy's name in `RateLimit` headers.
-    #[must_use]
     pub fn policy(&self) -> &'static str {
         match self {
             Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
@@ -80,7 +79,6 @@ impl RunLimit {
         }
     }
 
-    /// Returns its name in metrics.
     pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",

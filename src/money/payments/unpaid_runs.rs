@@ -15,7 +15,6 @@ mod customers;
 mod shared;
 #[cfg(test)]
 mod tests;
-mod unreported;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,16 +28,16 @@ use tokio::time::Instant;
 use tollhouse_telemetry::counters::UNPAID_RUNS;
 use tollhouse_tool::{MicroUsd, Slug};
 
+use self::account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW};
 pub(super) use self::account::{KnownFunds, Standing};
-use self::{
-    account::{Customer, RunAccount, SOON, ThrottleTime, ToolAccount, WINDOW},
-    unreported::UnreportedRuns,
+use super::{
+    run_limits::{RunLimit, RunLimitReached},
+    unsent::UnsentCounts,
 };
-use super::run_limits::{RunLimit, RunLimitReached};
 use crate::FailedRuns;
 
 /// Maximum number of concurrent runs of a payer whose balance is unknown, before its first paid run.
-const UNREPORTED_AT_ONCE: u32 = 8;
+const MAX_UNPROVEN_AT_ONCE: u32 = 8;
 
 /// Maximum number of payers, of addresses and of tools that are remembered. Beyond it, those that failed least are
 /// forgotten.
@@ -57,7 +56,6 @@ pub(super) struct RunParties {
     /// An address of a network, or the id of a credit.
     pub(super) payer: String,
     pub(super) tool: Slug,
-    /// The price of the run.
     pub(super) price: MicroUsd,
     /// The tool's owner, by its share name.
     pub(super) builder: String,
@@ -73,11 +71,12 @@ struct Accounts {
     addresses: HashMap<IpAddr, RunAccount>,
     tools: HashMap<Slug, ToolAccount>,
     customers: HashMap<(String, Slug), Customer>,
-    unreported: UnreportedRuns,
+    /// Failures to send to other hosts, of payers and of tools.
+    unsent_payers: UnsentCounts,
+    unsent_tools: UnsentCounts,
     unwritten: Unwritten,
 }
 
-/// The limits on unpaid runs.
 #[derive(Debug)]
 pub(super) struct UnpaidRunLimiter {
     limits: FailedRuns,
@@ -174,8 +173,8 @@ impl Accounts {
         let account = self.payers.get(payer).copied().unwrap_or_else(|| RunAccount::new(limits.of_payer, *funds, now));
         if let Some(max) = limits.of_payer {
             account.admit(max, now).map_err(|wait| slowed(RunLimit::Payer, max, wait))?;
-            if *funds == KnownFunds::Untold && !account.has_paid && account.in_flight >= UNREPORTED_AT_ONCE {
-                let max = NonZeroU32::new(UNREPORTED_AT_ONCE).unwrap_or(max);
+            if *funds == KnownFunds::Unknown && !account.has_paid && account.in_flight >= MAX_UNPROVEN_AT_ONCE {
+                let max = NonZeroU32::new(MAX_UNPROVEN_AT_ONCE).unwrap_or(max);
                 return Err(slowed(RunLimit::Unproven, max, SOON));
             }
         }
@@ -216,7 +215,6 @@ impl Accounts {
         }
     }
 
-    /// Ends a run in flight.
     fn end(&mut self, running: &RunParties, is_customer: bool) {
         let RunParties { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
@@ -234,13 +232,13 @@ impl Accounts {
         let RunParties { payer, tool, from, .. } = running;
         let accounts = [self.payers.get_mut(payer), from.and_then(|from| self.addresses.get_mut(&from))];
         accounts.into_iter().flatten().for_each(|account| account.fail(running.price.0, now));
-        self.unreported.payer_failed(payer);
+        self.unsent_payers.add(payer, 1, false);
         if let Some(customer) = self.customers.get_mut(&(payer.clone(), tool.clone())) {
             customer.paid = customer.paid.saturating_sub(1);
         }
         if !is_customer && running.counts_for_tool() {
             self.tools.entry(tool.clone()).or_default().failed.add(1, now.at);
-            self.unreported.tool_failed(tool);
+            self.unsent_tools.add(tool.as_str(), 1, false);
         }
     }
 
@@ -268,7 +266,6 @@ impl RunParties {
 }
 
 impl RunPermit {
-    /// Records that the run was paid for.
     pub(super) fn paid(mut self) {
         self.finish();
         self.throttle.accounts().paid(&self.running, self.throttle.now());

@@ -30,7 +30,7 @@ async fn today(fixture: &Fixture, id: &CreditId) -> Value {
 }
 
 #[tokio::test]
-async fn a_budget_is_set_onto_the_revision_that_was_read_anyone_who_sets_it() {
+async fn budget_is_set_only_onto_the_revision_that_was_read() {
     let fixture = Fixture::over(Arc::new(YieldingStore::default()));
     let (_, id) = minted(&fixture).await;
     let set = async |by, onto| {
@@ -83,7 +83,7 @@ async fn of_64_calls_at_once_no_more_run_than_a_budget_pays() {
 }
 
 #[tokio::test]
-async fn what_a_budget_does_not_pay_does_not_run_and_learns_when_it_will() {
+async fn call_beyond_a_budget_is_refused_with_the_time_to_retry() {
     let fixture = Fixture::new().await;
     let (token, id) = minted(&fixture).await;
     set(&fixture, &id, SetBy::Admin, Budget { per_day_usd: calls(2), ..Budget::default() }).await;
@@ -109,7 +109,7 @@ async fn what_a_budget_does_not_pay_does_not_run_and_learns_when_it_will() {
 }
 
 #[tokio::test]
-async fn of_what_an_admin_and_the_holder_set_the_lower_holds() {
+async fn lower_budget_of_admin_and_holder_applies() {
     let fixture = Fixture::new().await;
     let (token, id) = minted(&fixture).await;
     let refused = async || match fixture.admit(by_credit(&token)).await {
@@ -148,7 +148,7 @@ async fn a_frozen_credit_pays_for_nothing_from_the_commit_on_that_froze_it() {
 }
 
 #[tokio::test]
-async fn a_holder_sees_what_is_spent_on_each_tool_and_that_it_is_much() {
+async fn holder_sees_the_spending_per_tool_and_a_warning() {
     let fixture = Fixture::new().await;
     let (token, id) = minted(&fixture).await;
     let budget = Budget { per_day_usd: calls(3), per_tool_usd: calls(4), alert_at_usd: calls(2), ..Budget::default() };
@@ -181,7 +181,7 @@ async fn a_holder_sees_a_thousand_tools() {
 }
 
 #[tokio::test]
-async fn who_is_over_a_budget_is_reported_over_which() {
+async fn refusal_names_the_exceeded_budget() {
     for (budget, words) in [
         (Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a day"),
         (Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() }, "of a call"),
@@ -207,7 +207,7 @@ async fn a_call_that_is_dearer_than_its_limit_has_become_meanwhile_is_not_paid()
 }
 
 #[tokio::test]
-async fn what_a_call_has_come_to_cost_is_all_that_it_holds_and_all_that_moves() {
+async fn call_holds_and_pays_only_its_charged_price() {
     let fixture = Fixture::new().await;
     let (token, id) = minted(&fixture).await;
     let max = CallTerms { price: MicroUsd(60 * PRICE.0), metered: true, ..terms() };

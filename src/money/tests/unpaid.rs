@@ -154,7 +154,7 @@ async fn gas_of_a_settlement_that_is_taken_up_after_a_restart_is_excused() {
 /// Regression test: a payer sent its own authorization first. The host's transaction was reverted, and its gas counted
 /// nowhere.
 #[tokio::test]
-async fn reverted_settlement_of_a_payment_that_was_made_counts_and_is_excused() {
+async fn reverted_settlement_of_a_settled_payment_counts_and_is_excused() {
     let fixture = Fixture::new().await;
     let payer = Payer::new(1).address().to_lowercase();
     let burned = Some(BurnedGas { gas: 70_000, wei: 7 });

@@ -38,7 +38,6 @@ pub struct Authorization {
     pub nonce: String,
 }
 
-/// An authorization with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transfer {
     pub(crate) from: Address,
@@ -67,7 +66,6 @@ impl Transfer {
         u64::try_from(self.valid_before).unwrap_or(u64::MAX)
     }
 
-    /// Returns the hash to sign for a token.
     pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
         let domain = Eip712Domain::new(
             Some(Cow::Borrowed(asset.name)),

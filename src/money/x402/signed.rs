@@ -33,7 +33,6 @@ pub enum SignedPayload {
 }
 
 impl SignedPayload {
-    /// Parses the `payload` of a payment that is to settle on `network`.
     pub(super) fn read(payload: &Value, network: &Network) -> Result<Self, Refusal> {
         match network.family {
             Family::Evm { .. } if payload["permit2Authorization"].is_object() => Self::permit(payload),
@@ -120,7 +119,6 @@ impl SignedPayload {
     }
 
     /// Returns the payer as written.
-    #[must_use]
     pub fn sender(&self) -> &str {
         match self {
             Self::Transfer { authorization, .. } => &authorization.from,
@@ -129,7 +127,6 @@ impl SignedPayload {
         }
     }
 
-    /// Returns the payer in a unique spelling.
     pub(super) fn payer(&self) -> String {
         match self {
             Self::Transfer { .. } | Self::Permit { .. } => self.sender().to_ascii_lowercase(),
@@ -156,7 +153,6 @@ impl SignedPayload {
         }
     }
 
-    /// Returns the id of a payment in this token.
     pub(crate) fn id(&self, asset: &Asset) -> PaymentId {
         let address = match asset.network.family {
             Family::Evm { .. } => asset.address.to_ascii_lowercase(),

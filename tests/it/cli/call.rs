@@ -137,7 +137,7 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
     let id = printed(&ran.stderr);
     let ran = ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; the host says that it was charged, once.\n\
-         ask again with the same payment: tollhouse call --resume {id}"
+         repeat it with the same payment: tollhouse call --resume {id}"
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
     assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
@@ -166,7 +166,7 @@ async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     let id = printed(&ran.stderr);
     ran.warned(&format!(
         "unknown: no answer came after the payment {id} was sent; it was charged at most once.\n\
-         ask again with the same payment: tollhouse call --resume {id}"
+         repeat it with the same payment: tollhouse call --resume {id}"
     ));
     losing.lose_all(false);
     shell.run(&["call", "--resume", &id]).await.is(0);
@@ -200,7 +200,7 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
     let again = ["call", "slow", "--json", input];
     shell.run(&again).await.is(1).stderr_text("").warned(&format!(
         "error: another process is paying for the same request, by {id}.  nothing was signed\n\
-         hint: once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"
+         hint: to get its result afterwards: tollhouse call --resume {id}   to pay again: --again"
     ));
     let besides = [&again[..], &["--again"]].concat();
     let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&besides));

@@ -83,7 +83,7 @@ async fn payouts_name_commands_networks_and_tokens() {
         .run(&["payouts"])
         .await
         .is(3)
-        .warned("error: …\n…\nhint: tollhouse login, with a credential that the host takes\n(unauthorized, req_…)");
+        .warned("error: …\n…\nhint: tollhouse login, with a credential that the host accepts\n(unauthorized, req_…)");
 }
 
 #[tokio::test]

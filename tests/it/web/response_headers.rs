@@ -159,7 +159,7 @@ async fn a_refusal_is_reported_in_the_apis_words() {
     is_sealed("/dashboard", &refused);
     assert!(refused.has("allow").contains("GET"));
     let html = html(&refused);
-    for reported in ["`POST` is not for this path", "method_not_allowed", "nothing was charged", refused.has("x-request-id")] {
+    for reported in ["`POST` is not allowed for this path", "method_not_allowed", "nothing was charged", refused.has("x-request-id")] {
         assert!(html.contains(reported), "{reported}: {html}");
     }
     let limited = Host::builder().flag("--rate-limit", 1).start().await;

@@ -58,7 +58,7 @@ impl Lookup for Packets {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept() {
+async fn dns_is_used_and_cached_if_the_system_is_silent() {
     let (answer, answers) = mpsc::channel::<()>();
     let (answers, request) = (Mutex::new(answers), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&request);
@@ -67,7 +67,7 @@ async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept()
         _ = answers.lock().unwrap().recv();
         Err(io::ErrorKind::NotFound.into())
     });
-    let system = SystemResolver { packets: Some(Arc::new(Packets)), ..silent };
+    let system = SystemResolver { dns: Some(Arc::new(Packets)), ..silent };
     let looking = tokio::spawn(system.lookup("owner", "known.dev".into()));
     while request.load(Ordering::SeqCst) < 1 {
         yield_now().await;

@@ -57,7 +57,7 @@ fn is_safe(url: &Url) {
 }
 
 #[test]
-fn what_passes_is_plain_and_public_and_passes_again_as_it_was_read() {
+fn allowed_urls_are_public_and_stay_allowed_when_parsed_again() {
     tollhouse_fuzz::check("url", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let (text, target) = text.split_once('\n').unwrap_or((&text, ""));
@@ -87,7 +87,7 @@ fn no_address_is_public_that_the_standard_library_knows_to_be_private() {
 }
 
 #[test]
-fn what_is_allowed_is_a_host_and_reads_as_it_was_read() {
+fn allowed_hosts_survive_a_round_trip() {
     tollhouse_fuzz::check("allowed-host", |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let Ok(hosts) = AllowedHosts::parse(&[&text]) else { return };

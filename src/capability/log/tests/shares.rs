@@ -74,7 +74,7 @@ async fn log_takes_its_rate_and_an_owner_four_times_that() {
 }
 
 #[tokio::test]
-async fn log_is_kept_up_to_its_bytes() {
+async fn a_log_is_trimmed_to_its_bytes() {
     let (store, endpoint, call) = (StuckStore::new(), EndpointId::generate(), CallId::generate());
     store.permits.add_permits(10_000);
     let logs = start(&store, LogSettings { rate: ANY, bytes: 100_000, ..LogSettings::default() });

@@ -9,16 +9,17 @@ use std::{
     time::Duration,
 };
 
-use alloy_primitives::{B256, Bytes, U64, U256};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::events::TxReceipt;
 use crate::{
     ConfigError, Network,
     facilitator::{
-        cut,
         json_client::{HttpAnswer, JsonClient},
+        reason::cut,
     },
 };
 
@@ -70,8 +71,8 @@ const STOPPED: &[&str] = &[
 const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL. The URL is secret, because it contains the operator's key.
-pub(crate) struct Node {
-    poster: JsonClient,
+pub struct Node {
+    client: JsonClient,
     url: Url,
     network: &'static Network,
     /// Whether it has confirmed its chain id since it was last unreachable. After that it may be another node.
@@ -94,7 +95,7 @@ pub(crate) enum RpcError {
     TooLarge(String),
     /// The answer is a JSON-RPC error.
     #[error("{method}: {message}")]
-    Said { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
+    Answered { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
     /// The answer is JSON but neither an error nor a result of JSON-RPC. Gateways in front of a node do that.
     #[error("{method}: answered {status}: {message}")]
     Unclear { method: &'static str, status: StatusCode, message: String },
@@ -125,10 +126,22 @@ pub(crate) enum BlockTag {
     Hash(B256),
 }
 
+impl BlockTag {
+    /// Returns it as a parameter of a call (EIP-1898).
+    fn parameter(self) -> Value {
+        match self {
+            Self::Latest => json!("latest"),
+            Self::Safe => json!("safe"),
+            Self::Number(number) => json!(U64::from(number)),
+            Self::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
+        }
+    }
+}
+
 impl RpcError {
     /// Returns whether the contract failed, as opposed to the node: it reverted, or its code could not run to its end.
     pub(crate) fn reverted(&self) -> bool {
-        let Self::Said { code, message, data, .. } = self else { return false };
+        let Self::Answered { code, message, data, .. } = self else { return false };
         let message = message.to_lowercase();
         // This comes first, because the contract chooses the rest of the message.
         if data.is_some() || message.contains("revert") {
@@ -159,7 +172,7 @@ impl Node {
     /// Constructs a node of `network` at `url`. It sends no request yet.
     pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
-        Ok(Self { poster: JsonClient::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
+        Ok(Self { client: JsonClient::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
     /// Constructs a node with `confirmations`, and checks its chain id in the background. The result is logged.
@@ -193,7 +206,7 @@ impl Node {
     /// Checks its chain id.
     pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
-        let chain: U256 = self.question("eth_chainId", json!([])).await?;
+        let chain: U256 = self.request("eth_chainId", json!([])).await?;
         if self.network.chain_id().map(U256::from) != Some(chain) {
             return Err(RpcError::WrongChain(chain, self.network.caip2));
         }
@@ -202,27 +215,31 @@ impl Node {
     }
 
     /// Calls a method after the chain id is confirmed.
-    pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+    pub(crate) async fn rpc<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
-        self.question(method, params).await
+        self.request(method, params).await
     }
 
     /// Checks its chain id unless it is already confirmed.
     pub(crate) async fn proven(&self) -> Result<(), RpcError> {
-        match self.proven.load(Ordering::Relaxed) {
-            true => Ok(()),
-            false => self.prove().await,
-        }
+        if self.proven.load(Ordering::Relaxed) { Ok(()) } else { self.prove().await }
     }
 
     pub(crate) async fn block(&self, at: BlockTag) -> Result<Block, RpcError> {
-        let which = match at {
-            BlockTag::Latest => json!("latest"),
-            BlockTag::Safe => json!("safe"),
-            BlockTag::Number(number) => json!(format!("{number:#x}")),
-            BlockTag::Hash(hash) => return self.ask("eth_getBlockByHash", json!([hash, false])).await,
-        };
-        self.ask("eth_getBlockByNumber", json!([which, false])).await
+        match at {
+            BlockTag::Hash(hash) => self.rpc("eth_getBlockByHash", json!([hash, false])).await,
+            at => self.rpc("eth_getBlockByNumber", json!([at.parameter(), false])).await,
+        }
+    }
+
+    /// Returns the receipt of a transaction, or `None` if it is not in a block.
+    pub(crate) async fn receipt(&self, hash: B256) -> Result<Option<TxReceipt>, RpcError> {
+        self.rpc("eth_getTransactionReceipt", json!([hash])).await
+    }
+
+    /// Returns the number of an address's transactions up to the block `latest` or `pending`.
+    pub(crate) async fn tx_count(&self, address: Address, block: &str) -> Result<u64, RpcError> {
+        Ok(self.rpc::<U64>("eth_getTransactionCount", json!([address, block])).await?.to())
     }
 
     /// Simulates a call of `to` on the state after a block, and returns the result.
@@ -232,23 +249,16 @@ impl Node {
 
     /// Simulates a call of a payer's contract with the maximum gas of a settlement, which bounds the node's work.
     pub(crate) async fn call_payer(&self, to: &str, data: &[u8], at: BlockTag) -> Result<Bytes, RpcError> {
-        let gas = U64::from(CONTRACT_GAS);
-        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": gas }), at).await
+        self.called(json!({ "to": to, "data": Bytes::copy_from_slice(data), "gas": U64::from(CONTRACT_GAS) }), at).await
     }
 
     async fn called(&self, call: Value, at: BlockTag) -> Result<Bytes, RpcError> {
-        let which = match at {
-            BlockTag::Latest => json!("latest"),
-            BlockTag::Safe => json!("safe"),
-            BlockTag::Number(number) => json!(format!("{number:#x}")),
-            BlockTag::Hash(hash) => json!({ "blockHash": hash, "requireCanonical": true }),
-        };
-        self.ask("eth_call", json!([call, which])).await
+        self.rpc("eth_call", json!([call, at.parameter()])).await
     }
 
-    async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
-        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (status, mut body) = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, TIMEOUT).await {
+    async fn request<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (status, mut body) = match self.client.post(self.url.as_str(), HeaderMap::new(), &request, TIMEOUT).await {
             HttpAnswer::Json(status, body) => (status, body),
             HttpAnswer::Unsent(reason) => return Err(self.unavailable(RpcError::Unsent(reason))),
             HttpAnswer::Nothing(reason) => return Err(self.unavailable(RpcError::Silent(reason))),
@@ -259,7 +269,7 @@ impl Node {
             return Err(match (error["code"].as_i64(), error["message"].as_str()) {
                 (Some(code), Some(message)) => {
                     let data = error["data"].as_str().and_then(|data| data.parse().ok());
-                    RpcError::Said { method, status, code, message: cut(message, MAX_MESSAGE), data }
+                    RpcError::Answered { method, status, code, message: cut(message, MAX_MESSAGE), data }
                 }
                 _ => unclear(&error.to_string()),
             });
@@ -267,7 +277,7 @@ impl Node {
         let Some(result) = body.get_mut("result").map(Value::take).filter(|_| status.is_success()) else {
             return Err(unclear(body["message"].as_str().unwrap_or("neither a result nor an error")));
         };
-        serde_json::from_value(result).map_err(|_| unclear("the result is not what it has to be"))
+        serde_json::from_value(result).map_err(|_| unclear("the result has an unexpected form"))
     }
 
     fn unavailable(&self, error: RpcError) -> RpcError {
@@ -280,12 +290,12 @@ impl Node {
 mod tests {
     use super::*;
 
-    fn says(code: i64, message: &str) -> RpcError {
-        RpcError::Said { method: "eth_call", status: StatusCode::OK, code, message: message.to_owned(), data: None }
+    fn error(code: i64, message: &str) -> RpcError {
+        RpcError::Answered { method: "eth_call", status: StatusCode::OK, code, message: message.to_owned(), data: None }
     }
 
     #[test]
-    fn code_that_cannot_run_to_its_end_is_the_contracts_no() {
+    fn code_that_cannot_complete_counts_as_reverted() {
         for (code, message) in [
             (3, "execution reverted: rate limit exceeded"),
             (-32000, "execution reverted: exceeds allowance (1)"),
@@ -301,12 +311,12 @@ mod tests {
             (-32015, "VM execution error."),
             (-32603, "Execution halted"),
         ] {
-            assert!(says(code, message).reverted(), "{code} {message}");
+            assert!(error(code, message).reverted(), "{code} {message}");
         }
     }
 
     #[test]
-    fn errors_of_the_node_are_no_contracts() {
+    fn errors_of_the_node_are_not_reverts() {
         for (code, message) in [
             (-32601, "the method eth_call does not exist"),
             (-32603, "Internal error"),
@@ -317,7 +327,7 @@ mod tests {
             (-32000, "insufficient funds for gas * price + value: balance 0"),
             (-32000, "gas required exceeds allowance (21000)"),
         ] {
-            assert!(!says(code, message).reverted(), "{code} {message}");
+            assert!(!error(code, message).reverted(), "{code} {message}");
         }
         assert!(!RpcError::Silent("out of gas".to_owned()).reverted());
     }

@@ -24,20 +24,17 @@ const HISTORY_TTL: Duration = Duration::from_secs(60 * 60);
 const REGULAR_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Interval at which a customer is recorded in the store again.
-const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+const RECORDED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Maximum number of paid runs that count for a customer.
 const MAX_PAID: u32 = 1_000;
 
-/// Knowledge of a payer's funds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::payments) enum KnownFunds {
     /// A developer credit, on which the price is reserved.
     Credit,
     /// A balance on a network, on which this host holds the price.
     Balance,
-    /// The balance is unknown.
-    Untold,
+    Unknown,
 }
 
 /// A payer's standing with a tool. It decides which limits apply to the payer's runs.
@@ -45,7 +42,6 @@ pub(in crate::payments) enum KnownFunds {
 pub(in crate::payments) enum Standing {
     /// It has not paid for the tool, or its paid runs do not cover one more run in flight.
     New,
-    /// It has paid for the tool.
     Customer,
     /// It paid for the tool more than [`REGULAR_AFTER`] ago.
     Regular,
@@ -61,7 +57,6 @@ impl Standing {
     }
 }
 
-/// The current time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ThrottleTime {
     pub(super) at: WindowMoment,
@@ -76,7 +71,6 @@ impl ThrottleTime {
     }
 }
 
-/// The runs of a payer or from an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunAccount {
     /// Unpaid runs that count against the limit: those that were not forgiven.
@@ -90,7 +84,6 @@ pub(super) struct RunAccount {
     pub(super) in_flight: u32,
     /// Runs beyond the limit that were earned by paying.
     more: u32,
-    /// Maximum of `more`.
     max_more: u32,
     /// Paid runs since the last one that raised `more`.
     paid: u32,
@@ -178,7 +171,6 @@ impl RunAccount {
         self.unpaid.total(now.at)
     }
 
-    /// Returns whether it can be forgotten.
     pub(super) fn is_quiet(&self, now: ThrottleTime) -> bool {
         self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_TTL
     }
@@ -217,7 +209,7 @@ pub(super) struct Customer {
     /// When it paid first. `None` if it paid before this host knew it.
     first: Option<Duration>,
     /// When it was last recorded in the store.
-    noted: Option<Duration>,
+    recorded: Option<Duration>,
 }
 
 impl Customer {
@@ -250,9 +242,9 @@ impl Customer {
     /// Counts a paid run. Returns true if the store should record it: for the first one, and once a day.
     pub(super) fn pay(&mut self, now: ThrottleTime) -> bool {
         (self.paid, self.last) = ((self.paid + 1).min(MAX_PAID), now.elapsed);
-        let is_due = self.noted.is_none_or(|noted| now.elapsed.saturating_sub(noted) >= NOTED_EVERY);
+        let is_due = self.recorded.is_none_or(|recorded| now.elapsed.saturating_sub(recorded) >= RECORDED_EVERY);
         if is_due {
-            self.noted = Some(now.elapsed);
+            self.recorded = Some(now.elapsed);
         }
         is_due
     }

@@ -11,21 +11,19 @@ use super::{
     evict,
 };
 
-/// The unpaid runs of payers.
 struct PayerAccounts(Arc<UnpaidRunLimiter>);
 
-/// The unpaid runs of tools.
 struct ToolAccounts(Arc<UnpaidRunLimiter>);
 
 impl Tally for PayerAccounts {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unreported.take_payers(max)
+        self.0.accounts().unsent_payers.take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
         let (now, mut accounts) = (self.0.now(), self.0.accounts());
         evict(&mut accounts.payers, &name.to_owned(), MAX_KEYS, |account| account.weight(now));
-        let funds = if name.starts_with(CreditId::PREFIX) { KnownFunds::Credit } else { KnownFunds::Untold };
+        let funds = if name.starts_with(CreditId::PREFIX) { KnownFunds::Credit } else { KnownFunds::Unknown };
         let new = || RunAccount::new(self.0.limits.of_payer, funds, now);
         accounts.payers.entry(name.to_owned()).or_insert_with(new).fail_elsewhere(used, now);
     }
@@ -33,7 +31,7 @@ impl Tally for PayerAccounts {
 
 impl Tally for ToolAccounts {
     fn take_used(&self, max: usize) -> Vec<(String, u64)> {
-        self.0.accounts().unreported.take_tools(max)
+        self.0.accounts().unsent_tools.take(max)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {
@@ -45,7 +43,6 @@ impl Tally for ToolAccounts {
 }
 
 impl UnpaidRunLimiter {
-    /// Returns the counts that hosts of a store share.
     pub(in crate::payments) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
         [("failed-payers", Arc::new(PayerAccounts(Arc::clone(self)))), ("failed-tools", Arc::new(ToolAccounts(Arc::clone(self))))]
     }

@@ -189,7 +189,7 @@ async fn credit_has_many_runs_at_once_and_fails_no_more_often_than_others() {
 #[tokio::test(start_paused = true)]
 async fn payer_without_a_known_balance_has_few_runs_at_once_before_it_has_paid() {
     let throttle = throttle(30, 0, 0);
-    let unreported = || RunParties { funds: KnownFunds::Untold, ..running("a", "one") };
+    let unreported = || RunParties { funds: KnownFunds::Unknown, ..running("a", "one") };
     let positions: Vec<_> = (0..8).map(|_| throttle.begin(unreported()).unwrap()).collect();
     assert_eq!(bound(&throttle, &unreported()), Some(RunLimit::Unproven));
     positions.into_iter().next().unwrap().paid();
@@ -258,7 +258,7 @@ async fn unpaid_runs_at_one_host_count_at_the_others() {
     exchange();
     exchange();
     assert_eq!(bound(&other, &running("c", "one")), Some(RunLimit::Tool("one".parse().unwrap())));
-    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is told twice");
+    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is sent twice");
 }
 
 #[tokio::test(start_paused = true)]

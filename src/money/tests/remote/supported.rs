@@ -14,7 +14,7 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
     ]);
     let server = Server::saying([replies(200, json!({ "kinds": kinds }))]).await;
     for (network, fee_payer, meter) in [(&SOLANA, Some(FEE_PAYER), None), (&BASE, None, Some(PAY_TO))] {
-        let facilitator = facilitator(&server, None).asked_about(network);
+        let facilitator = facilitator(&server, None).watching(network);
         let describe = || (facilitator.fee_payer(network), facilitator.meter(network));
         let received = async {
             while describe() == (None, None) {
@@ -24,5 +24,5 @@ async fn payers_have_to_name_whom_the_facilitator_says_for_their_network() {
         tokio::time::timeout(Duration::from_secs(30), received).await.unwrap();
         assert_eq!(describe(), (fee_payer.map(str::to_owned), meter.map(str::to_owned)));
     }
-    assert_eq!(server.asked(), ["/supported", "/supported"]);
+    assert_eq!(server.requested_paths(), ["/supported", "/supported"]);
 }

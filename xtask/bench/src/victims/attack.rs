@@ -1,4 +1,4 @@
-//! What attacks consist of, and the tools that they call.
+//! The parts of attacks, and the tools that they call.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::{
     Failure,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{Asked, Flood},
+    http2::{Flood, HeldRequest},
 };
 
 /// The host's default limit for one address, in requests per second.
@@ -31,7 +31,7 @@ pub(super) enum Attack {
     /// Sends frames that belong to no request over a number of HTTP/2 connections.
     Floods(usize, Flood),
     /// Sends this over HTTP/2 as often as an address can, and reads no answers.
-    Hoards(Asked),
+    Hoards(HeldRequest),
     /// Sends this many requests per second, each from another address, which is a key of every limiter.
     Moves(Request, f64),
     /// Does all of these at the same time.

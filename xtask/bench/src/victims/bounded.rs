@@ -14,7 +14,7 @@ use crate::{
     Failure,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
-    http2::{Asked, Flood},
+    http2::{Flood, HeldRequest},
     mcp,
 };
 
@@ -30,7 +30,7 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         json!({ "slug": CHECK, "title": CHECK, "priceUsd": 0, "handlerType": "x402_readiness_check", "inputSchema": { "type": "object" } });
     let check = Request::post("/ai/endpoints/create", &check.to_string()).with("x-admin-token", ADMIN_TOKEN);
     Client::connect(host.address())?.expect_ok(&check)?;
-    let call = |params: serde_json::Value| mcp::asked("/ai/mcp", "tools/call", params);
+    let call = |params: serde_json::Value| mcp::request("/ai/mcp", "tools/call", params);
     let long = "n".repeat(4_000_000);
     let tree = format!("[{}[]]", "[],".repeat(900_000));
     let tree: serde_json::Value = serde_json::from_str(&tree)?;
@@ -47,10 +47,13 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("WINDOW_UPDATE over 4 connections".to_owned(), Attack::Floods(4, Flood::Windows)),
         ("PRIORITY over 4 connections".to_owned(), Attack::Floods(4, Flood::Priorities)),
         ("frames of an unknown kind over 4 connections".to_owned(), Attack::Floods(4, Flood::Unknown)),
-        ("requests with 1,900 HPACK fields".to_owned(), Attack::Hoards(Asked::Fields("/health/live", 1_900))),
-        ("heads without bodies over HTTP/2".to_owned(), Attack::Hoards(Asked::Head("/tools/receipt-echo-free"))),
-        ("answers of 1 MiB that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/tools/answers-a-mebibyte", json, "{}".to_owned()))),
-        ("MCP batches that nobody takes".to_owned(), Attack::Hoards(Asked::Post("/ai/mcp", of_mcp, batch))),
+        ("requests with 1,900 HPACK fields".to_owned(), Attack::Hoards(HeldRequest::Fields("/health/live", 1_900))),
+        ("heads without bodies over HTTP/2".to_owned(), Attack::Hoards(HeldRequest::Head("/tools/receipt-echo-free"))),
+        (
+            "answers of 1 MiB that nobody takes".to_owned(),
+            Attack::Hoards(HeldRequest::Post("/tools/answers-a-mebibyte", json, "{}".to_owned())),
+        ),
+        ("MCP batches that nobody takes".to_owned(), Attack::Hoards(HeldRequest::Post("/ai/mcp", of_mcp, batch))),
         ("calls from a new address each".to_owned(), Attack::Moves(Request::post(&format!("/tools/{VICTIM}"), "{}"), 4.0 * PACE)),
         (
             "names of tools and texts of 4 MB".to_owned(),
