@@ -15,6 +15,8 @@ mod ports;
 mod promises;
 #[path = "tidy/sizes.rs"]
 mod sizes;
+#[path = "tidy/sleeps.rs"]
+mod sleeps;
 #[path = "tidy/tokens.rs"]
 mod tokens;
 

@@ -99,14 +99,14 @@ pub struct BuilderKeyResponse {
 /// The result of a registration. The id of its receipt is in the header `X-Receipt-Id`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RegistrationResponse {
+#[schemars(rename = "RegistrationResponse")]
+pub struct RegistrationResponse<B = Builder> {
     pub ok: True,
     /// The builder's id.
     pub builder_id: BuilderId,
     /// The builder. Absent if a payment is repeated without the secret that only its payer knows.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Builder>")]
-    pub builder: Option<serde_json::Value>,
+    pub builder: Option<B>,
     /// The next step.
     pub note: String,
     /// The key. It is shown only once.

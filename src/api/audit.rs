@@ -95,8 +95,7 @@ pub struct Event {
     /// Id of the event.
     pub id: EventId,
     /// Its kind, for example `call.succeeded`.
-    #[schemars(with = "String")]
-    pub kind: Value,
+    pub kind: String,
     /// When it happened.
     pub at: Timestamp,
     /// The tool that it is about.

@@ -35,7 +35,7 @@ pub struct InvokeRequest<I = Value> {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "InvokeResponse")]
-pub struct InvokeResponse<R = Value> {
+pub struct InvokeResponse<R = Value, C = Receipt> {
     /// Whether the handler chose a status of success.
     pub ok: bool,
     /// The status that the handler chose, unless it is 200.
@@ -48,8 +48,7 @@ pub struct InvokeResponse<R = Value> {
     #[schemars(with = "Value")]
     pub result: R,
     /// The receipt.
-    #[schemars(with = "Option<Receipt>")]
-    pub receipt: Option<Value>,
+    pub receipt: Option<C>,
     /// The payment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment_id: Option<PaymentId>,
@@ -132,8 +131,7 @@ pub struct Call {
     /// When it began.
     pub at: Timestamp,
     /// Whether it succeeded.
-    #[schemars(with = "CallOutcome")]
-    pub outcome: Value,
+    pub outcome: CallOutcome,
     /// The error code, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -144,8 +142,7 @@ pub struct Call {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thrown_at: Vec<String>,
     /// Whether the caller was charged.
-    #[schemars(with = "Charged")]
-    pub charged: Value,
+    pub charged: Charged,
     /// Its price.
     pub price_usd: MicroUsd,
     /// Whether the owner made the call.

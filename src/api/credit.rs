@@ -84,8 +84,7 @@ pub struct CreditResponse {
     pub ok: True,
     /// Its spending of today.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<CreditDay>")]
-    pub today: Option<Value>,
+    pub today: Option<CreditDay>,
 }
 
 /// The spending of a credit within the current UTC day.
@@ -178,8 +177,7 @@ pub struct CreditHistory {
     /// Its movements.
     pub movements: Vec<CreditMovement>,
     /// Its spending of today.
-    #[schemars(with = "CreditDay")]
-    pub today: Value,
+    pub today: CreditDay,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,

@@ -127,20 +127,20 @@ pub struct OwnEndpoint {
 
 /// A tool, as its owner sees it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct OwnEndpointResponse {
+#[schemars(rename = "OwnEndpointResponse")]
+pub struct OwnEndpointResponse<E = OwnEndpoint> {
     pub ok: True,
     /// The tool.
-    #[schemars(with = "OwnEndpoint")]
-    pub endpoint: Value,
+    pub endpoint: E,
 }
 
 /// A tool, as far as the caller can see it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct EndpointResponse {
+#[schemars(rename = "EndpointResponse")]
+pub struct EndpointResponse<E = EndpointView> {
     pub ok: True,
     /// The tool.
-    #[schemars(with = "EndpointView")]
-    pub endpoint: Value,
+    pub endpoint: E,
 }
 
 /// A tool, as its owner or everyone sees it.
@@ -186,11 +186,11 @@ impl EndpointView {
 /// The main fields of a tool, for lists of owners and admins.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EndpointSummary {
+#[schemars(rename = "EndpointSummary")]
+pub struct EndpointSummary<B = EndpointBrief> {
     /// The main fields.
     #[serde(flatten)]
-    #[schemars(with = "EndpointBrief")]
-    pub brief: Value,
+    pub brief: B,
     /// How much longer its calls are refused, in milliseconds, because its code was stopped repeatedly.
     pub held_for_ms: Option<u64>,
     /// Whether it has secrets that no key of the host decrypts. Its calls are refused.
@@ -259,10 +259,11 @@ pub struct EndpointBrief {
 /// A page of tools, by slug.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EndpointSummaryPage {
+#[schemars(rename = "EndpointSummaryPage")]
+pub struct EndpointSummaryPage<B = EndpointBrief> {
     pub ok: True,
     /// The tools.
-    pub endpoints: Vec<EndpointSummary>,
+    pub endpoints: Vec<EndpointSummary<B>>,
     /// Cursor of the next page. Absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,

@@ -14,7 +14,8 @@ use crate::True;
 /// The health of the host.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Health {
+#[schemars(rename = "Health")]
+pub struct Health<U = UnpaidHealth> {
     pub ok: True,
     /// Version of the host.
     pub version: Cow<'static, str>,
@@ -39,8 +40,7 @@ pub struct Health {
     /// Number of settled payments whose transaction is no longer in any block, up to 10,000. Null while the store is unavailable.
     pub reorganized_settlements: Option<usize>,
     /// Resources that were used without payment.
-    #[schemars(with = "UnpaidHealth")]
-    pub unpaid: Value,
+    pub unpaid: U,
     /// Sizes of the store.
     pub stored: StoredHealth,
     /// Free disk space.

@@ -3,8 +3,8 @@
 //! A request type rejects unknown fields. The types contain no rules of the host, which checks a request after it was read. [`schemas`]
 //! returns the schemas of all types.
 //!
-//! Some fields hold JSON that another crate encodes, such as the record of a tool or a signed receipt. Their type is a
-//! [`Value`](serde_json::Value), and `#[schemars(with)]` names the type that describes them.
+//! Some types have a parameter for JSON that another crate encodes, such as the record of a tool or a signed receipt. Its
+//! default is the type that clients read.
 //!
 //! This crate does no IO.
 

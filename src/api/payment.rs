@@ -102,11 +102,11 @@ pub enum ReceiptKind {
 /// A receipt with its refunds.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReceiptResponse {
+#[schemars(rename = "ReceiptResponse")]
+pub struct ReceiptResponse<R = Receipt> {
     pub ok: True,
     /// The receipt.
-    #[schemars(with = "Receipt")]
-    pub receipt: Value,
+    pub receipt: R,
     /// Its refunds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refunds: Vec<Refund>,
@@ -191,11 +191,11 @@ pub struct RefundRequest {
 /// The result of a refund.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RefundResponse {
+#[schemars(rename = "RefundResponse")]
+pub struct RefundResponse<R = GivenRefund> {
     pub ok: True,
     /// The refund.
-    #[schemars(with = "GivenRefund")]
-    pub refund: Value,
+    pub refund: R,
     /// The sum of all refunds of the receipt.
     pub refunded_usd: MicroUsd,
 }

@@ -160,11 +160,11 @@ impl SafetyAttestation {
 
 /// A changed tool.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct EndpointChangeResponse {
+#[schemars(rename = "EndpointChangeResponse")]
+pub struct EndpointChangeResponse<E = OwnEndpoint> {
     pub ok: True,
     /// The tool.
-    #[schemars(with = "OwnEndpoint")]
-    pub endpoint: Value,
+    pub endpoint: E,
     /// Warnings, for example about capabilities that its handler uses and does not have.
     pub warnings: Vec<String>,
 }

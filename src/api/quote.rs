@@ -25,11 +25,10 @@ pub struct QuoteRequest {
 /// A price that is valid until it expires.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Quote")]
-pub struct QuoteResponse {
+pub struct QuoteResponse<Q = QuoteContent> {
     /// The quote.
     #[serde(flatten)]
-    #[schemars(with = "QuoteContent")]
-    pub quote: Value,
+    pub quote: Q,
     pub ok: True,
 }
 
@@ -93,11 +92,11 @@ pub struct ConversionRequest {
 
 /// A route from the caller's token to one that a tool accepts.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ConversionQuote {
+#[schemars(rename = "ConversionQuote")]
+pub struct ConversionQuote<C = Conversion> {
     /// The route and its costs.
     #[serde(flatten)]
-    #[schemars(with = "Conversion")]
-    pub conversion: Value,
+    pub conversion: C,
     /// The tool.
     pub service: ConversionService,
     pub ok: True,
@@ -225,11 +224,11 @@ pub struct SellerQuoteRequest {
 
 /// The price of another seller.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SellerQuote {
+#[schemars(rename = "SellerQuote")]
+pub struct SellerQuote<P = SellerPrice> {
     /// The price.
     #[serde(flatten)]
-    #[schemars(with = "SellerPrice")]
-    pub price: Value,
+    pub price: P,
     /// The route from the caller's token to an accepted one.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub conversion: Option<Value>,

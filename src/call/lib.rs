@@ -53,7 +53,6 @@ use tollhouse_tool::{Availability, Owner};
 
 use self::{
     completed::SharedResult,
-    history::Charge,
     in_flight::{InFlight, JoinEnd},
     new_call::{FailureReason, NewCall},
     run::{HandlerResult, SandboxCounts},
@@ -63,7 +62,7 @@ pub use self::{
     content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
     error::{CallError, ERROR_STATUS, PaidCause, PaidFailure},
     execute::DryRun,
-    history::{CallPage, CallPosition, CallQuery, CallRecord, History, HistorySettings, OutcomeFilter, StoredCall},
+    history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},

@@ -106,7 +106,7 @@ async fn sweep_is_bounded_by_owners() {
     store.rows();
     events.sweep().await.unwrap();
     assert!(store.rows() <= TURN + 1);
-    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "what is old is further on");
+    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "old events are on later pages");
     events.sweep().await.unwrap();
     assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all);
 }

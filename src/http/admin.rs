@@ -134,7 +134,7 @@ struct EndpointQuery {
 async fn list(
     Admin(request): Admin<EndpointQuery>,
     State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<EndpointSummaryPage>, ApiError> {
+) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
     let owner = request.owner.map(|owner| match owner.as_str() {
         "platform" => Ok(Owner::Platform),
         id => id.parse().map(Owner::Builder).map_err(|_| ApiError::bad_request("`owner` is `platform` or a builder's id")),

@@ -178,7 +178,7 @@ struct Own {
 async fn endpoints(
     AdminOrBuilder(caller, request): AdminOrBuilder<Own>,
     State(publishing): State<Arc<CatalogServices>>,
-) -> Result<Json<EndpointSummaryPage>, ApiError> {
+) -> Result<Json<EndpointSummaryPage<serde_json::Value>>, ApiError> {
     let Own { builder_id, state, limit, cursor } = request;
     let owner = match (&caller, &builder_id) {
         (Caller::Admin, None) => None,

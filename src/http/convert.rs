@@ -1,15 +1,16 @@
 //! Conversions of the host's types to those of the API. A field that is missing on either side does not compile.
 
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 use tollhouse_account::{audit, builder::Builder};
 use tollhouse_api as api;
-use tollhouse_call::CallRecord;
+use tollhouse_call::{CallOutcome, CallRecord, Charge};
 use tollhouse_capability::{
     LogEntry,
     secret::{SecretInfo, Visibility},
 };
 use tollhouse_event::Event;
+use tollhouse_front::{ApiError, Code};
 use tollhouse_money::{
     Budget, Credit, Loss, MovementKind, MovementView, PaymentPhase, PaymentState, Reorganization,
     payout::{Packet, PayoutStatus},
@@ -18,6 +19,18 @@ use tollhouse_money::{
     sale::RevenueLine,
 };
 use tollhouse_tool::MicroUsd;
+
+/// Reads JSON that another crate encoded for the API.
+///
+/// # Errors
+///
+/// It differs from the type. The log has the reason.
+pub(super) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
+    serde_json::from_value(value).map_err(|error| {
+        tracing::error!(%error, "a document of the host does not have the form of the API");
+        ApiError::from(Code::Internal)
+    })
+}
 
 pub(super) fn builder(builder: &Builder) -> api::Builder {
     let suspended = builder.suspended.clone();
@@ -67,7 +80,7 @@ pub(super) fn audit_entry(entry: audit::Entry) -> api::AuditEntry {
 
 pub(super) fn event(event: &Event) -> api::Event {
     let Event { id, kind, at, endpoint_slug, data } = event.clone();
-    api::Event { id, kind: json!(kind), at, endpoint_slug, data }
+    api::Event { id, kind: json!(kind).as_str().unwrap_or_default().to_owned(), at, endpoint_slug, data }
 }
 
 pub(super) fn call(call: &CallRecord) -> api::Call {
@@ -75,11 +88,18 @@ pub(super) fn call(call: &CallRecord) -> api::Call {
     api::Call {
         call_id: call.call_id,
         at: call.at,
-        outcome: json!(call.outcome),
+        outcome: match call.outcome {
+            CallOutcome::Succeeded => api::CallOutcome::Succeeded,
+            CallOutcome::Failed => api::CallOutcome::Failed,
+        },
         code: call.code,
         error: call.error,
         thrown_at: call.throw_position,
-        charged: json!(call.charged),
+        charged: match call.charged {
+            Charge::No => api::Charged::No,
+            Charge::Yes => api::Charged::Yes,
+            Charge::Unknown => api::Charged::Unknown,
+        },
         price_usd: call.price_usd,
         owner: call.owner,
         payment: match call.payment {

@@ -124,7 +124,7 @@ async fn set_budget(
     let credits = earning.payments.credits();
     let credit = credits.set_budget(&id, by, &budget, if_match(&headers)?).await?;
     tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
-    let today = Some(credits.today(&credit).await?);
+    let today = Some(convert::typed(credits.today(&credit).await?)?);
     Ok(with_etag(credit.budgets.revision, CreditResponse { today, ..without_today(&credit) }))
 }
 
@@ -211,7 +211,7 @@ async fn read(
         credit: convert::credit(&credit),
         ok: True,
         movements: page.movements.into_iter().map(convert::movement).collect(),
-        today: credits.today(&credit).await?,
+        today: convert::typed(credits.today(&credit).await?)?,
         next_cursor: page.next.map(|next| next.to_string()),
     }))))
 }

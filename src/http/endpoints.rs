@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollhouse_api::{
     DeleteEndpointResponse, EndpointChangeResponse, EndpointResponse, EndpointSourceResponse, EndpointSummary, EndpointSummaryPage,
     OwnEndpointResponse, True, UploadedHandler,
@@ -265,7 +265,7 @@ pub(super) async fn list(
     requested: ListFilter,
     limit: PageLimit,
     cursor: Option<String>,
-) -> Result<Json<EndpointSummaryPage>, ApiError> {
+) -> Result<Json<EndpointSummaryPage<Value>>, ApiError> {
     let ListFilter { owner, state } = requested;
     let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
     let endpoints = join_all(page.endpoints.iter().map(|live| brief(publishing, live))).await;
@@ -274,7 +274,7 @@ pub(super) async fn list(
 }
 
 /// Returns a tool in short form, with conditions that currently prevent its calls.
-async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> EndpointSummary {
+async fn brief(publishing: &CatalogServices, live: &ShownEndpoint) -> EndpointSummary<Value> {
     let id = &live.endpoint.id;
     let held = publishing.pool.held(id.as_str());
     EndpointSummary {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollhouse_api::{Health, HealthWarning, OkResponse, Replica, StoredHealth, StoredSize, True};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_money as money;
@@ -72,7 +72,7 @@ async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiErr
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
-async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health> {
+async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Value>> {
     let replicas = tokio::time::timeout(LOOKUP_TIMEOUT, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_reorganized(&*operating.store, MAX_COUNTED)).await;
     let unresolved = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_unresolved(&*operating.store, MAX_COUNTED)).await;

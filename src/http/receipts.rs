@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn receipt(
     State(proving): State<Arc<ReceiptServices>>,
     PathParams(id): PathParams<String>,
-) -> Result<Json<ReceiptResponse>, ApiError> {
+) -> Result<Json<ReceiptResponse<Value>>, ApiError> {
     let unknown = || ApiError::from(Code::UnknownReceipt);
     let id: ReceiptId = id.parse().map_err(|_| unknown())?;
     let receipt = proving.receipts.find(id.as_str()).await?.ok_or_else(unknown)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
-use serde_json::json;
+use serde_json::{Value, json};
 use tollhouse_api::{RefundRequest, RefundResponse, True};
 use tollhouse_base::id::ReceiptId;
 use tollhouse_front::{ApiError, Code};
@@ -36,7 +36,7 @@ async fn give(
     State(proving): State<Arc<ReceiptServices>>,
     headers: HeaderMap,
     Body(request): Body<RefundRequest>,
-) -> Result<Json<RefundResponse>, ApiError> {
+) -> Result<Json<RefundResponse<Value>>, ApiError> {
     let receipt: ReceiptId = request.receipt_id.parse().map_err(|_| RefundError::Unknown)?;
     let once = idempotency_key(&headers, &json!(request))?;
     let RefundRequest { amount_usd, reason, transaction, .. } = request;

@@ -97,7 +97,7 @@ async fn an_unreferenced_object_is_deleted_after_a_day() {
     host.later(1);
     assert_eq!(host.objects.collect().await.unwrap(), 1);
     assert_eq!(host.heap.names(), [held.name]);
-    assert!(!host.keeps(&remaining).await, "a row may not hold what is gone");
+    assert!(!host.keeps(&remaining).await, "a row must not name a deleted object");
     assert_eq!(host.marks().await, 0);
 }
 

@@ -112,7 +112,7 @@ async fn barrier_ignores_departed_replicas_and_outlasts_no_silent_lease() {
 async fn a_replica_that_reads_no_changes_is_fenced_until_it_does() {
     let (store, _) = shared();
     let early = Replica::new(Arc::clone(&store) as _);
-    assert!(early.is_fenced(), "it has heard nothing yet");
+    assert!(early.is_fenced(), "it has read nothing yet");
     let (one, ours) = replica(&store).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!one.is_fenced());
@@ -148,8 +148,8 @@ async fn a_replica_that_cannot_apply_changes_is_fenced_and_keeps_its_lease() {
         clock.set(NOW.plus_millis(second * 1_000));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    assert!(one.is_fenced(), "what it holds in memory is of yesterday");
-    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes up what it has reserved");
+    assert!(one.is_fenced(), "its memory is stale");
+    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes over its reservations");
     drop(still);
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
@@ -291,7 +291,7 @@ async fn a_due_job_runs_at_one_replica_at_a_time() {
     }
     clock.set(NOW.plus_millis(120_000));
     does(&one, Err(StoreError::Conflict)).await.unwrap_err();
-    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "what failed is due at once");
+    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "a failed job is due at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -315,7 +315,7 @@ async fn a_job_of_a_dead_replica_is_taken_over_and_its_late_writes_are_fenced() 
     happens(&taken).await.unwrap();
     removed.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
     one.end_turn(taken, Duration::ZERO).await.unwrap();
-    assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
+    assert!(one.take_turn("job").await.unwrap().is_some(), "the next turn is set by the replica that took it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,7 +52,7 @@ fn every_kind_of_state_has_a_promise() {
         assert!(promised.contains(&kind), "nothing is promised of `{kind}`");
     }
     let unknown = |kind: &&&str| **kind != "freeReceipts" && Space::ALL.iter().all(|space| space.kind() != Some(**kind));
-    assert_eq!(promised.iter().find(unknown), None, "it is no kind of state");
+    assert_eq!(promised.iter().find(unknown), None, "it is not a kind of state");
 }
 
 fn gather(folder: &std::path::Path, sources: &mut String) {

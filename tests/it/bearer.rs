@@ -110,6 +110,6 @@ async fn wrong_bearer_tokens_are_counted_as_wrong_credentials() {
         let wait: u64 = answer.has("retry-after").parse().unwrap();
         assert_eq!(answer.has("ratelimit-policy"), "\"credentials\";q=3;w=60");
         assert_eq!(answer.has("ratelimit"), format!("\"credentials\";r=0;t={wait}"));
-        assert_ne!(host.send(call(&host)).await.json()["error"], Value::Null, "who shows none may ask");
+        assert_ne!(host.send(call(&host)).await.json()["error"], Value::Null, "requests without a token are rejected");
     }
 }

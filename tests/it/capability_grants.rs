@@ -6,10 +6,9 @@ use axum::{Json, Router, routing::get};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tollhouse_protocol::OpRequest;
 
-use crate::harness::{Host, eventually, js, stream::Stream};
+use crate::harness::{Host, eventually, js, listen, stream::Stream};
 
 /// Makes one op. If the call is to see a revocation, repeats it until the answer changes.
 const ASKS: &str = r#"
@@ -60,10 +59,8 @@ fn capabilities(are_granted: bool) -> Value {
 
 /// Starts a host that may call a JSON server, and returns the address of that server.
 async fn host() -> (Host, String) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
     let server = Router::new().route("/", get(|| async { Json(1) }));
-    tokio::spawn(async move { axum::serve(listener, server).await });
+    let address = listen(server).await.to_string();
     (Host::builder().flag("--guard-allow", &address).start().await, format!("http://{address}/"))
 }
 

@@ -9,7 +9,7 @@ use crate::{
     clients::{pays_on, pays_with},
     harness::{
         Chain, Host, HostBuilder, PAY_TO, Payer,
-        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, OwnChain, clients},
+        chain::{ARBITRUM, BASE, CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY, OwnChain, clients, evm, stock},
         eventually, js,
     },
 };
@@ -78,10 +78,6 @@ async fn eight_at_once_are_served(chain: &Chain, how: HostBuilder) -> Vec<String
     transactions
 }
 
-fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
-    Host::builder().settled_by(facilitator).env("TOLLHOUSE_RPC_URL", &chain.url)
-}
-
 #[tokio::test]
 async fn every_stock_payer_pays_on_a_chain_through_the_stock_facilitator() {
     let chain = Chain::ticking().await;
@@ -99,11 +95,6 @@ async fn eight_different_payments_at_once_are_served_through_the_stock_facilitat
 }
 
 /// Without a facilitator the host sends the transactions itself.
-fn evm(chain: &Chain) -> HostBuilder {
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
-    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
-}
-
 #[tokio::test]
 async fn every_stock_payer_pays_on_a_chain_without_a_facilitator() {
     let chain = Chain::start().await;
@@ -120,8 +111,7 @@ async fn eight_different_payments_at_once_are_served_without_a_facilitator() {
 async fn a_newcomer_sees_a_settlement_on_the_chain_of_the_documents() {
     let chain = OwnChain::start().await;
     let [url, gas, key] = ["url", "gasKey", "payerKey"].map(|name| chain.info[name].as_str().unwrap());
-    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", url);
-    let host = how.env("TOLLHOUSE_GAS_KEY", gas).env("TOLLHOUSE_PAY_TO", PAY_TO).start().await;
+    let host = Host::builder().settling_at(url, gas).start().await;
     host.publish(&js("shout", 0.01, ECHO)).await;
     let done = pays_with("node".as_ref(), "pay.mjs", &host, Some(&Payer::of(key.trim_start_matches("0x")))).await;
     assert_eq!((&done["status"], &done["settlement"]["success"]), (&json!(200), &json!(true)), "{done}");
@@ -206,7 +196,7 @@ async fn an_operator_learns_when_the_gas_runs_out_and_nobody_pays_for_nothing() 
     let payment = payer.pay(&host.challenge("echo").await);
     chain.rpc("anvil_setBalance", json!([GAS_ADDRESS, "0x1"])).await;
     host.call_paid("echo", &json!({}), &payment).await.fails(502, "facilitator_unavailable", "host");
-    let response = eventually("it is told", Duration::from_secs(60), async || {
+    let response = eventually("it is reported", Duration::from_secs(60), async || {
         let response = host.get("/health").await.is(200).json()["facilitator"].clone();
         (response["low"] == true).then_some(response)
     })

@@ -160,7 +160,7 @@ impl Cluster {
         let mut files = BTreeMap::new();
         for Paid { input, answer, .. } in paid.iter().filter(|paid| paid.input["file"].is_string()) {
             let answer = answer.json();
-            assert_eq!(answer["text"], answer["id"], "it reads what it has written");
+            assert_eq!(answer["text"], answer["id"], "it reads its own writes");
             files.insert(input["file"].to_string(), (&input["file"], answer["id"].clone()));
         }
         for host in &self.hosts {
@@ -333,7 +333,7 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
         let answer = answer.unwrap().unwrap();
         assert!([409, 503].contains(&answer.status), "sold though it was paused: {answer:?}");
     }
-    eventually("it has heard", TAKEN_UP_WITHIN, async || (still.call("shared", &json!({})).await.status == 409).then_some(())).await;
+    eventually("it has the change", TAKEN_UP_WITHIN, async || (still.call("shared", &json!({})).await.status == 409).then_some(())).await;
     let late = running.await.unwrap().unwrap();
     assert_ne!(late.status, 200, "its payment was given back: {late:?}");
     assert_eq!(awake.balance(&payer.address).await, 1_000_000);

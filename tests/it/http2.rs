@@ -15,7 +15,7 @@ use crate::harness::{
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
-/// Maximum duration of a flood that the host must end.
+/// Maximum duration of a flood that the host must end. Without the limits it would never end.
 const MAX_LEN: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
@@ -288,7 +288,7 @@ async fn heads_whose_bodies_do_not_come_count_as_bodies_in_memory() {
     }
     let max = eventually("heads are counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > HELD / 2) }).await;
     assert!(max <= HELD, "{max}");
-    assert!(raw.frame_of(HEADERS).await.is_some(), "those for which there is no room are refused");
+    assert!(raw.frame_of(HEADERS).await.is_some(), "requests without room are rejected");
     host.get("/health/live").await.is(200);
     drop(raw);
     eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;

@@ -23,7 +23,7 @@ use tollhouse::store::{
     sled::{SledConfig, SledStore},
 };
 
-use crate::harness::{Host, Payer, js, postgres::Postgres, signal, tollhouse};
+use crate::harness::{Host, Payer, js, postgres::Postgres, serve, signal, tollhouse};
 
 async fn run(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = tollhouse();
@@ -225,13 +225,6 @@ async fn doctor_warns_of_gas_without_bounds_or_estimates_and_of_words_that_nobod
     }
 }
 
-async fn serve(app: Router) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    url
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_reports_a_host_what_indexers_would() {
     let host = Host::start().await;
@@ -253,7 +246,7 @@ async fn doctor_reports_a_host_what_indexers_would() {
         "ok    public /tools/paid: 402 comes before a look at `{\"not\": \"json\"`",
         "warn  public: the URL is not https",
     ] {
-        assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not told:\n{lines}");
+        assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not reported:\n{lines}");
     }
     // The host's own documents cause no warnings.
     let warned: Vec<_> = lines.lines().filter(|line| line.starts_with("warn") && !line.contains("not https")).collect();
@@ -349,7 +342,7 @@ async fn store_check_shows_what_does_not_agree_in_a_folder() {
     fs::write(&object, "another content").unwrap();
     let describe = |answer: &Output, what: &str| {
         let wrong = json_of(answer)["wrong"].as_array().unwrap().iter().filter(|wrong| wrong.as_str().unwrap().contains(what)).count();
-        assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not told: {answer:?}");
+        assert!(answer.status.code() == Some(1) && wrong > 0, "`{what}` is not reported: {answer:?}");
     };
     describe(&check().await, "is not what was put there");
     fs::remove_file(&object).unwrap();
@@ -502,7 +495,7 @@ async fn a_backup_copies_a_content_once_and_again_where_it_has_been_damaged_ther
     let args = ["backup", "--data", data.to_str().unwrap(), "--to", to.to_str().unwrap()];
     let backed_up = async |what: &str| {
         let answer = run(host.folder(), &args, &[]).await;
-        assert!(answer.status.success() && text(&answer.stdout).contains(what), "`{what}` is not told: {answer:?}");
+        assert!(answer.status.success() && text(&answer.stdout).contains(what), "`{what}` is not reported: {answer:?}");
     };
     backed_up("1 copied, 0 there already").await;
     backed_up("0 copied, 1 there already").await;

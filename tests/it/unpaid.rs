@@ -95,6 +95,7 @@ async fn a_payment_whose_runs_fail_again_and_again_waits() {
             502 => runs += 1,
             _ => slowed(&answer),
         }
+        // The count is per minute.
         if started.elapsed() > Duration::from_secs(50) {
             break;
         }
@@ -119,7 +120,7 @@ async fn payments_at_once_run_no_more_often_than_the_balance_covers_or_than_may_
         });
         let answers = futures_util::future::join_all(calls).await;
         let ran = answers.iter().filter(|answer| answer.status == 502).count();
-        assert_eq!(ran, max, "of a payer who has {funds} USD");
+        assert_eq!(ran, max, "a payer with {funds} USD");
         for answer in answers.iter().filter(|answer| answer.status != 502) {
             answer.clone().fails(429, "rate_limited", "caller");
             let wait: u64 = answer.has("retry-after").parse().unwrap();

@@ -133,7 +133,7 @@ async fn a_sync_that_fails_is_no_commit_and_refuses_what_follows() {
     failing.store(true, SeqCst);
     let write = || Batch::of(vec![], vec![Write::put(Space::Kv, b"n", 7_u64.to_be_bytes())]);
     assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Unknown(reason)) if reason.contains("the disk is gone")));
-    assert_eq!(number(&store, b"n").await, 1, "what may not be on disk was seen");
+    assert_eq!(number(&store, b"n").await, 1, "a commit was visible before it was on disk");
     failing.store(false, SeqCst);
     assert!(matches!(store.apply(write(), Durable).await, Err(StoreError::Away(_))));
 }

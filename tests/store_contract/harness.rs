@@ -124,3 +124,19 @@ pub fn flip(file: &Path, at: usize) {
     bytes[at] ^= 0x40;
     std::fs::write(file, bytes).unwrap();
 }
+
+/// Polls a condition that work in the background fulfills. Panics if it takes longer than a minute.
+pub async fn until(is_so: impl Fn() -> bool) {
+    until_async(async || is_so()).await;
+}
+
+/// The same, for a condition that is itself asynchronous.
+pub async fn until_async(is_so: impl AsyncFn() -> bool) {
+    for _ in 0..3_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the condition is not fulfilled within a minute");
+}

@@ -141,9 +141,7 @@ async fn what_one_commits_the_others_see() {
     // The hosts from before learn of it a little later.
     let requested = counted(&late).await;
     for host in &hosts {
-        while host.sizes().spaces != requested {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        until(|| host.sizes().spaces == requested).await;
     }
 }
 
@@ -166,10 +164,8 @@ async fn hosts_of_a_database_go_by_its_clock_which_no_transaction_stops() {
     assert!(one.is_shared() && other.is_shared());
     let mut before = one.now().await.unwrap();
     for store in [&other, &one, &other] {
-        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-        let now = store.now().await.unwrap();
-        assert!(now > before, "{now:?} after {before:?}");
-        before = now;
+        until_async(async || store.now().await.unwrap() > before).await;
+        before = store.now().await.unwrap();
     }
     let host = tollhouse::base::clock::Clock::default().now();
     assert!(host.0.abs_diff(before.0) < 60_000, "of the machine that both run on: {host:?}, {before:?}");

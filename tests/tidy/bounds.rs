@@ -2,13 +2,10 @@
 //! the host's code names the row in `sandbox/README.md` that bounds it, or the reason why it needs
 //! none.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use self::Bound::{Line, Reason};
+use crate::root;
 
 /// The bound of a table or a map.
 #[derive(Debug, Clone, Copy)]
@@ -261,10 +258,6 @@ const FOLDERS: [&str; 4] = ["src", "sandbox/pool/src", "sandbox/fair/src", "sand
 
 /// Parts of these folders that do not belong to a running host, or are tests.
 const ELSEWHERE: [&str; 3] = ["src/cli", "/tests", "/testing"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// Returns the first cells of the table of bounds.
 fn lines() -> BTreeSet<String> {

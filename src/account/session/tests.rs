@@ -127,7 +127,7 @@ async fn link_signs_in_once_within_a_minute() {
     assert!(sessions.open(&link).await.unwrap().is_none());
     assert!(sessions.list("bld_1").await.unwrap().is_empty());
     let session = begin(&sessions, "bk_secret").await;
-    assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is no link");
+    assert!(sessions.redeem(&session).await.unwrap().is_none(), "a session is not a link");
     let opened = sessions.redeem(&link).await.unwrap().unwrap();
     assert_eq!((opened.owner.as_str(), opened.kind, opened.credential.as_str()), ("bld_1", SessionKind::Builder, "bk_secret"));
     assert!(sessions.redeem(&link).await.unwrap().is_none());

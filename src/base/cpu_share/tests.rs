@@ -20,16 +20,16 @@ async fn takes(shares: &Arc<CpuShares>, address: IpAddr, cost: Duration) -> Resu
 }
 
 fn is_at_once(waited: &Result<Duration, OverCpuShare>) -> bool {
-    waited.is_ok_and(|waited| waited < millis(50))
+    *waited == Ok(Duration::ZERO)
 }
 
 #[tokio::test]
 async fn only_addresses_above_their_share_wait() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
-    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "what it will cost is not known yet");
+    assert!(is_at_once(&takes(&shares, ONE, millis(70)).await), "the cost is not known yet");
     let waited = takes(&shares, ONE, millis(1)).await.unwrap();
-    assert!(waited > millis(150), "a fifth of a second for what is a fiftieth above the burst: {waited:?}");
+    assert!(waited > millis(150), "20 ms above the burst take 200 ms: {waited:?}");
     assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
 }
 
@@ -65,7 +65,7 @@ async fn open_turns_count_with_their_expected_cost() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
     let dear = shares.turn(ONE, millis(500)).await.unwrap();
-    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second one beside it");
+    assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second turn at the same time");
     takes(&shares, OTHER, millis(1)).await.unwrap();
     // It cost nothing in the end.
     drop(dear);
@@ -83,7 +83,7 @@ async fn address_without_debt_is_forgotten() {
     assert!(shares.now().accounts.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_limit_nobody_waits_or_is_remembered() {
     let shares = CpuShares::of(None, Machine::fixed(1.0, true));
     takes(&shares, OTHER, millis(1)).await.unwrap();

@@ -331,7 +331,7 @@ async fn figures_cover_30_days_and_all_processes() {
     for (at, length) in [(1, 10.0), (HOUR, 10.0), (HOUR + 1, 1_000.0)] {
         fixture.call(NOW.plus_millis(at), length, 0, Some("handler_failed"));
     }
-    assert_eq!(figures(&fixture), Some(1), "of what is stored");
+    assert_eq!(figures(&fixture), Some(1), "metrics of stored rows");
     fixture.metrics.write().await.unwrap();
     fixture.metrics.write().await.unwrap();
     let median = fixture.metrics.figures(&fixture.endpoint).unwrap().median_ms.unwrap();
@@ -387,7 +387,7 @@ async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_b
     store.rows();
     assert!(!metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() <= COUNTED_AT_ONCE + 1);
-    assert_eq!(metrics.figures(first), None, "the last one is not counted, nor is any told");
+    assert_eq!(metrics.figures(first), None, "the last one is neither counted nor reported");
     assert!(metrics.count_some(&mut counting).await.unwrap());
     assert!(store.rows() < 10);
     let calls = |endpoint: &EndpointId| metrics.figures(endpoint).unwrap().calls;

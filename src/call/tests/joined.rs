@@ -32,7 +32,7 @@ async fn a_request_with_the_payment_of_a_running_call_joins_it() {
     assert!(!first.answer.receipt_id.is_empty());
     assert_eq!(fixture.records(&live).await.len(), 1);
     assert!(fixture.calls.drain(LONG).await, "none is under way any more");
-    assert_eq!(fixture.calls.in_flight.calls().len(), 0, "nothing is held of what has ended");
+    assert_eq!(fixture.calls.in_flight.calls().len(), 0, "ended calls leave nothing in memory");
 }
 
 #[tokio::test]
@@ -46,13 +46,13 @@ async fn joined_requests_get_the_error_of_the_call() {
     assert_eq!(fixture.records(&live).await.len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let fixture = Fixture::new().await;
     let live = fixture.tool(0.01).await;
     let Ok(Admit::Run(admission)) = fixture.payments.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
-    let started = Instant::now();
+    let started = tokio::time::Instant::now();
     let ended = tokio::time::timeout(LONG, in_flight.join(&fixture.payments, &payment, Duration::from_millis(250))).await.unwrap();
     let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(joined)) if *joined == payment), "{ended:?}");

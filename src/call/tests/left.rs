@@ -31,7 +31,7 @@ async fn a_paid_call_is_charged_and_reports_its_owner_so() {
             other => panic!("{other:?} after {listed:?}"),
         }
     }
-    assert_eq!(listed, [Kind::CallSucceeded, Kind::PaymentSettled], "whoever follows is told");
+    assert_eq!(listed, [Kind::CallSucceeded, Kind::PaymentSettled], "followers get the call");
     let receipt = fixture.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
     assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(1), &settled["transaction"]), "{receipt}");
 }
@@ -69,7 +69,7 @@ async fn a_call_whose_settlement_is_refused_was_not_charged() {
     assert!(challenge.failed.as_ref().is_some_and(|notice| notice.body.contains("insufficient_funds")), "its client reads that");
     let record = &fixture.records(&live).await[0];
     assert_eq!((&record["charged"], &record["code"]), (&json!(false), &json!("refused")));
-    assert_eq!(fixture.events(Kind::CallFailed).await.len(), 1, "the gate has told of it");
+    assert_eq!(fixture.events(Kind::CallFailed).await.len(), 1, "the gate has reported it");
 }
 
 #[tokio::test]

@@ -150,15 +150,13 @@ async fn hosts_outside_the_grant_are_refused_and_reported_where_to_allow_them() 
 async fn requests_are_counted_and_bounded() {
     let server = Router::new()
         .route("/", get(|| async { Json(1) }))
-        .route("/slow", get(|| async { tokio::time::sleep(std::time::Duration::from_secs(20)).await }))
+        .route("/slow", get(|| std::future::pending::<()>()))
         .route("/large", get(|| async { Json("x".repeat(3_000)) }));
     let limits = Limits { http_requests: 5, http_wall_ms: 1_500, http_body_bytes: 2_000, ..Limits::default() };
     let (caller, base) = local(server, limits).await;
     let slow = format!("{base}/slow");
-    let started = std::time::Instant::now();
     let patient = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(60_000), auth: None }).await.unwrap_err();
     assert_eq!((patient.code.as_str(), patient.message.as_str()), ("timeout", "no complete answer within 1500 ms"));
-    assert!(started.elapsed() < std::time::Duration::from_secs(15));
     let hasty = caller.ask(GetJson { url: &slow, headers: &[], timeout_ms: Some(50), auth: None }).await.unwrap_err();
     assert_eq!(hasty.message, "no complete answer within 50 ms");
     assert_eq!(caller.get(&format!("{base}/large")).await.unwrap_err().code, "body_too_large");

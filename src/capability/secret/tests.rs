@@ -272,7 +272,7 @@ fn a_partial_key_file_is_replaced_or_named() {
     assert!(file.exists() && !remaining.exists());
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&remaining).unwrap();
-    let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("there is no place for it") };
+    let Err(KeyError::Io { source, .. }) = Keyring::open(None, None, &file) else { panic!("the limit is reached") };
     assert_eq!(source.kind(), std::io::ErrorKind::IsADirectory);
 }
 

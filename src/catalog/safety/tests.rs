@@ -261,6 +261,7 @@ fn hostile_document_is_scanned_in_linear_time() {
     for value in [members, json!(many)] {
         let started = Instant::now();
         let report = scanner.scan(&Upload { response: Some(&value), ..Upload::default() });
+        // Generous, as above.
         assert!(started.elapsed().as_millis() < 8_000, "{:?}", started.elapsed());
         assert!(report.findings.len() <= 60 && json!(report).to_string().len() < 20_000);
     }

@@ -1,8 +1,7 @@
 //! Deletion of endpoints: nothing waits for it, nothing is left, and nothing is written afterwards,
 //! wherever it is interrupted.
 
-use std::{sync::atomic::AtomicBool, time::Duration};
-
+use tokio::sync::watch;
 use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_capability::{
     CallGrants, Ops,
@@ -126,7 +125,7 @@ async fn deletion_removes_all_data() {
     assert_eq!(objects_in(&folder), 0);
     assert_eq!(catalog.deleted("tool").await.unwrap().map(|deleted| deleted.id), Some(id));
     let closed = retained(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
-    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "they say that nothing more is kept");
+    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "the marks say that no data are left");
     finished(&catalog).await;
     assert_eq!(retained(&*catalog.store).await, []);
     assert_eq!(catalog.deleted("tool").await.unwrap(), None);
@@ -153,7 +152,7 @@ async fn interrupted_deletion_is_finished_by_another_host() {
             let other = host_in(&folder, Arc::clone(&memory) as _).await;
             if other.all().get("tool").is_some() {
                 assert!(deleted.is_err() && after == 1, "{fault:?} {after}: {deleted:?}");
-                assert_eq!(retained(&*memory).await.len(), 14, "it has all that it had");
+                assert_eq!(retained(&*memory).await.len(), 14, "its data are complete");
                 other.delete("tool", None, ChangedBy::Builder).await.unwrap();
             }
             // A repeated request learns that it is done.
@@ -236,16 +235,16 @@ async fn new_endpoint_under_a_deleted_slug_keeps_its_data() {
     assert!(new != old && new == live.endpoint.id);
     let all = retained(&*memory).await.len();
     catalog.finish_deletions().await.unwrap();
-    assert_eq!(retained(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
+    assert_eq!(retained(&*memory).await.len(), all - 12, "the old one's data, except for two marks");
     finished(&catalog).await;
-    assert_eq!(retained(&*memory).await.len(), 14, "what the new one keeps");
+    assert_eq!(retained(&*memory).await.len(), 14, "the new one's data");
     assert_eq!(read("key-0").await, OpValue::Json("1".into()));
     assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
     call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
 }
 
 /// A bucket that deletes nothing while it is stopped.
-struct StoppedBucket(Everywhere, AtomicBool);
+struct StoppedBucket(Everywhere, watch::Sender<bool>);
 
 #[async_trait::async_trait]
 impl objects::Bucket for StoppedBucket {
@@ -258,9 +257,7 @@ impl objects::Bucket for StoppedBucket {
     }
 
     async fn delete(&self, name: &str) -> std::io::Result<()> {
-        while self.1.load(Ordering::SeqCst) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        self.1.subscribe().wait_for(|is_stopped| !is_stopped).await.unwrap();
         self.0.delete(name).await
     }
 
@@ -275,19 +272,19 @@ impl objects::Bucket for StoppedBucket {
 async fn slow_file_removal_does_not_block_other_changes() {
     let store: Arc<dyn Store> = shared();
     let folder = tempfile::tempdir().unwrap();
-    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
+    let bucket = Arc::new(StoppedBucket(Everywhere(bucket_in(&folder)), watch::Sender::new(false)));
     let replica = Replica::new(Arc::new(MemoryStore::new()));
     let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogCapacity::default(), replica).await;
     let (other, _other) = catalog_of(Arc::clone(&store)).await;
     one.create(keeps("tool"), builder(), ChangedBy::Admin).await.unwrap();
     fill(&one, "tool").await;
-    bucket.1.store(true, Ordering::SeqCst);
+    bucket.1.send_replace(true);
     let deleting = tokio::spawn({
         let one = Arc::clone(&one);
         async move { one.delete("tool", None, ChangedBy::Builder).await }
     });
     while one.all().get("tool").is_some() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.create(draft("of-another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.create(draft("here"), Owner::Platform, ChangedBy::Admin).await.unwrap();
@@ -296,7 +293,7 @@ async fn slow_file_removal_does_not_block_other_changes() {
     // The deletion does not wait for the bucket either.
     deleting.await.unwrap().unwrap();
     assert_eq!(objects_in(&folder), 3);
-    bucket.1.store(false, Ordering::SeqCst);
+    bucket.1.send_replace(false);
     finished(&one).await;
     assert_eq!((objects_in(&folder), retained(&*store).await.len()), (0, 0));
 }
@@ -313,7 +310,7 @@ async fn changes_of_other_hosts_are_shown_during_a_slow_commit() {
     let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, ChangedBy::Admin));
     while one.changing.try_lock().is_ok() {
         assert!((&mut update).now_or_never().is_none());
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
     other.update("called", patch(json!({ "status": "paused" })), None, ChangedBy::Admin).await.unwrap();
     other.update("tool", patch(json!({ "title": "Quick" })), None, ChangedBy::Admin).await.unwrap();

@@ -117,7 +117,7 @@ async fn policy_with_a_stale_revision_is_refused() {
     let policy = |max: u64| serde_json::from_value::<PolicyDraft>(json!({ "maxEndpointsPerBuilder": max })).unwrap();
     assert_eq!(one.set_policy(policy(1), Some(0)).await.unwrap().revision, 1);
     assert!(matches!(other.set_policy(policy(2), Some(0)).await, Err(PublishError::Changed(1))));
-    assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "who was refused reads why");
+    assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "the owner reads the reason");
     assert_eq!(other.set_policy(policy(3), Some(1)).await.unwrap().revision, 2);
     assert_eq!(one.policy().revision, 1);
     receives(&one).await;
@@ -190,7 +190,7 @@ async fn unconfirmed_change_can_be_repeated() {
     };
     store.fail_nth(1, Fault::After);
     assert!(matches!(retitle("Two").await, Err(PublishError::Store(StoreError::Unknown(_)))));
-    assert_eq!(find(&catalog, "tool").await.endpoint.title, "Two", "what is stored counts");
+    assert_eq!(find(&catalog, "tool").await.endpoint.title, "Two", "the stored state counts");
     assert_eq!(retitle("Three").await.unwrap(), "Three");
 }
 
@@ -202,7 +202,7 @@ async fn released_version_stays_while_another_host_uses_it() {
     let is_kept = async || one.uploaded(&version).await.unwrap().is_some();
     other.create(draft("another"), Owner::Platform, ChangedBy::Admin).await.unwrap();
     one.delete("tool", None, ChangedBy::Admin).await.unwrap();
-    assert!(is_kept().await, "it is not known here who else has it");
+    assert!(is_kept().await, "other holders are unknown here");
     [&one, &other].iter().for_each(|catalog| catalog.clock.set(later));
     receives(&one).await;
     one.forget_versions().await.unwrap();

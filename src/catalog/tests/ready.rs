@@ -60,7 +60,7 @@ async fn revocation_reaches_a_call_of_an_evicted_endpoint() {
     catalog.update("tool", patch(json!({ "title": "Later" })), None, ChangedBy::Admin).await.unwrap();
     crowd_out(&catalog).await;
     let again = catalog.find("tool").await.unwrap().unwrap();
-    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share what they may touch");
+    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share their grants");
     drop(again);
     crowd_out(&catalog).await;
     assert!(running.grant.now().capabilities.kv);
@@ -76,7 +76,7 @@ async fn evicted_endpoint_is_rebuilt_with_the_current_policy() {
     assert!(catalog.find_cached("tool").is_none(), "it is not kept");
     let low: PolicyDraft = serde_json::from_value(json!({ "limits": { "wallMs": 50 } })).unwrap();
     catalog.set_policy(low, None).await.unwrap();
-    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy holds for what is made later");
+    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy applies to later builds");
     catalog.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
     crowd_out(&catalog).await;
     let down = catalog.find("tool").await.unwrap().unwrap();
@@ -111,7 +111,7 @@ async fn cached_endpoints_are_found_while_the_store_is_down() {
     let away = ["other", "third"].into_iter().find(|slug| catalog.find_cached(slug).is_none());
     faulty.fail_reads();
     assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &stored));
-    let Some(away) = away else { panic!("one of them had to go") };
+    let Some(away) = away else { panic!("one of them was evicted") };
     assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
     assert!(catalog.find("unknown").await.unwrap().is_none());
 }

@@ -220,7 +220,7 @@ mod tests {
         for mappings in ["A!", "AAAAAAAAAAAAgggggggggggggggg", "gggggggggggggA", "AA,,;A", "DDDD"] {
             let map = SourceMap::Bundle { sources: vec!["a".to_owned()], mappings: mappings.to_owned() };
             for line in 0..3 {
-                _ = map.place(line, 5);
+                assert!(map.place(line, 5).is_none(), "{mappings}, line {line}");
             }
         }
     }

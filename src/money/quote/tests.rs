@@ -48,7 +48,7 @@ fn a_quote_holds_whatever_the_price_becomes_until_it_expires() {
     for request in [terms(2_000), terms(9_000), terms(1), Arc::new(later)] {
         let QuotedTerms { terms, id } = quotes.under(&request, Some(&quote.id)).unwrap();
         assert_eq!((terms.price, id.as_deref()), (MicroUsd(2_000), Some(&*quote.id)));
-        assert_eq!(terms.version, request.version, "what runs is what there is");
+        assert_eq!(terms.version, request.version, "the running version is the current one");
     }
     clock.set(NOW.plus_millis(59_999));
     assert!(quotes.under(&terms(9_000), Some(&quote.id)).is_ok());

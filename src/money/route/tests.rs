@@ -38,9 +38,9 @@ async fn asset_that_payments_use_is_not_swapped() {
     let route = found("ethereum", "USDC", &due(BASE, 2_000)).await.unwrap();
     let kinds: Vec<_> = route.route.steps.iter().map(|step| step.kind).collect();
     assert_eq!(kinds, ["bridge"]);
-    assert_eq!(route.estimated_cost.cost_usd, MicroUsd(1_100_552), "its fee, and its share of what goes over");
+    assert_eq!(route.estimated_cost.cost_usd, MicroUsd(1_100_552), "its fee, and its share of the amount");
     let euros = found("exchange", "EUR", &due(BASE, 2_000)).await.unwrap();
-    assert_eq!(euros.estimated_cost.cost_usd, MicroUsd(100_616), "what is sold there costs its share too");
+    assert_eq!(euros.estimated_cost.cost_usd, MicroUsd(100_616), "a sale there costs its share too");
 }
 
 /// From an exchange it costs 100,000 micro-dollars, whatever the amount.

@@ -108,7 +108,7 @@ async fn a_twin_learns_of_no_settlement_that_is_not_on_disk() {
                 let id = payer.payment(1).id();
                 assert!(fixture.receipts().await.is_empty(), "a receipt that is not on disk");
                 let state = fixture.state(&id).await;
-                assert_ne!(state, Some(PaymentPhase::Settled), "the state of what is not on disk");
+                assert_ne!(state, Some(PaymentPhase::Settled), "the state before the disk has it");
                 if state.is_some() {
                     assert!(matches!(fixture.admit(payer.pays(1)).await, Ok(Admit::InFlight(_))), "a twin was answered");
                 }

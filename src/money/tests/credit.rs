@@ -317,12 +317,12 @@ async fn a_call_that_was_admitted_by_a_credit_since_revoked_is_refused() {
     assert!(matches!(fixture.settle(admission).await, Err(SettleError::Refused { .. })));
     assert!(matches!(fixture.admit(by_credit(&credit.token, None)).await, Err(Refusal::CreditRevoked)));
     let paid = fixture.admit(by_credit(&credit.token, Some("paid"))).await;
-    assert!(matches!(paid, Ok(Admit::Stored(..))), "what was paid before stays bought");
+    assert!(matches!(paid, Ok(Admit::Stored(..))), "earlier purchases stay");
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Revoke)).await, Err(CreditError::Revoked)));
     assert!(matches!(credits.top_up(&credit.id, PRICE, None).await, Err(CreditError::Revoked)));
     credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await.unwrap();
     assert!(matches!(credits.decide(&credit.id, &verdict(CreditDecision::Restore)).await, Err(CreditError::NotRevoked)));
-    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0, "what was left comes back");
+    assert_eq!(remaining(&fixture, &credit.token).await, PRICE.0, "the rest returns");
     let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&credit.token, None)).await else { panic!("it admits again") };
     fixture.settle(admission).await.unwrap();
     assert_eq!(remaining(&fixture, &credit.token).await, 0);

@@ -68,7 +68,7 @@ async fn the_body_of_a_large_answer_is_an_object_and_no_row_has_it() {
         assert_eq!(stored(fixture.admit(offered()).await), first, "given again as it was given first");
     }
     fixture.sell_of(Payer::new(2).pays(2), IN_ROW).await.unwrap();
-    assert_eq!(fixture.objects().len(), 2, "what is no larger than that is in its row");
+    assert_eq!(fixture.objects().len(), 2, "a smaller answer is in its row");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn a_large_answer_goes_with_its_row() {
     }
     fixture.clock.set(NOW.plus_millis(DAY));
     fixture.objects.collect().await.unwrap();
-    assert_eq!(fixture.objects().len(), 1, "what was not bought is not kept");
+    assert_eq!(fixture.objects().len(), 1, "an answer without a payment is not stored");
     fixture.clock.set(NOW.plus_millis(DAY + 1));
     fixture.payments.tick().await.unwrap();
     fixture.clock.set(NOW.plus_millis(DAY + 2));
@@ -206,7 +206,7 @@ async fn whatever_fails_there_are_as_many_objects_as_rows_that_name_them() {
                     (Err(_), other) => panic!("{story}: {}", what(&other)),
                 }
                 let stored = fixture.named().await;
-                assert!(fixture.objects().len() >= stored, "{story}: a row names what is not there");
+                assert!(fixture.objects().len() >= stored, "{story}: a row names a missing object");
                 fixture.in_two_days().await;
                 fixture.payments.tick().await.unwrap();
                 fixture.clock.set(fixture.clock.now().plus_millis(1));

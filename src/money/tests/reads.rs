@@ -156,7 +156,7 @@ async fn sales_left_by_a_crash_are_folded_without_reading_more_of_owners_without
     assert!(store.rows() <= TURN + 1);
     let counted = async || sales.report(&owners[0], NOW, ReportDetail::Sums).await.unwrap().totals.paid_calls;
     assert_eq!(counted().await, 2, "it is counted all the same");
-    assert_eq!(store.rows(), 1 + 2, "the first that is not folded, then the roll-up, and what came since");
+    assert_eq!(store.rows(), 1 + 2, "the first unfolded one, the roll-up, and later ones");
     sales.fold_left(NOW).await.unwrap();
     store.rows();
     assert_eq!(counted().await, 2);

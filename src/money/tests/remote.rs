@@ -185,7 +185,7 @@ async fn settlement_without_a_connection_is_unsent() {
     let outcome = at("http://127.0.0.1:1", None).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Unsent(_)), "{outcome:?}");
     let outcome = at("http://127.0.0.1:1", None).resolve(&Payer::new(1).payment(1), &started_settlement()).await;
-    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "what was sent before is another matter: {outcome:?}");
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "earlier requests do not count: {outcome:?}");
 }
 
 fn patient(server: &Server) -> HttpFacilitator {
@@ -209,7 +209,8 @@ async fn temporary_failure_is_retried_with_the_identical_payload() {
     let (server, started) = (Server::saying(passing).await, std::time::Instant::now());
     let outcome = patient(&server).settle(&Payer::new(1).payment(1), &started_settlement()).await;
     assert!(matches!(outcome, SettleOutcome::Settled(_)), "{outcome:?}");
-    assert!(started.elapsed() >= Duration::from_secs(1), "it is not asked at every moment");
+    // The pauses are the subject. The clock cannot be paused, because the server is a real one.
+    assert!(started.elapsed() >= Duration::from_secs(1), "retries come after pauses");
     let request = server.requested.lock().unwrap();
     assert!(request.len() == 6 && request.iter().all(|question| *question == request[0]), "{request:?}");
 }

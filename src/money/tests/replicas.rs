@@ -209,7 +209,7 @@ async fn balance_for_one_call_begins_one_at_whichever_host() {
     assert_eq!(code(one.admit(payer.pays(3)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
     one.payments.forget().await.unwrap();
     let held = one.all(Space::Payments).await.into_iter().filter(|(key, _)| key.starts_with(b"held/")).count();
-    assert_eq!(held, 0, "nothing is kept of who has nothing under way");
+    assert_eq!(held, 0, "nothing is stored for idle payers");
 }
 
 /// Regression test: in the first seconds of its hosts, one balance paid for a run at each of them.

@@ -245,5 +245,5 @@ async fn neither_a_name_nor_a_key_that_does_not_read_holds_up_any_other() {
     damage(Space::OpenIntents, b"pmt_!".to_vec()).await;
     fixture.wait_until(DAY + 1).await;
     assert_eq!(named(fixture.all(Space::Payments).await).len(), 1, "the damaged one alone stays");
-    assert_eq!(fixture.retained().await[1], 1, "what is due of the payments was looked at");
+    assert_eq!(fixture.retained().await[1], 1, "due payments were read");
 }

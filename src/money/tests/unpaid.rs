@@ -231,7 +231,7 @@ async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_ar
         }
     }
     assert_eq!(runs, 100);
-    assert_eq!(fixture.buy(Payer::new(1).pays(2)).await.body, ANSWER, "who has paid before");
+    assert_eq!(fixture.buy(Payer::new(1).pays(2)).await.body, ANSWER, "an earlier customer");
     let other = CallTerms { slug: "another".parse().unwrap(), ..terms() };
     let elsewhere = fixture.payments.admit(&other, fixture.payer(201, 1).await.pays(1), REQUEST).await;
     assert!(matches!(elsewhere, Ok(Admit::Run(_))), "{}", what(&elsewhere));

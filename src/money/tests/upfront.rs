@@ -274,7 +274,7 @@ async fn offers_of_v2_name_the_flow_and_v1_has_none() {
     assert_eq!(challenge.v1["accepts"], json!([]));
     assert!(challenge.v1["message"].as_str().unwrap().contains("x402 v2"), "{}", challenge.v1);
     let plain = fixture.admit_upfront(Payer::new(1).pays(1)).await;
-    assert_eq!(code(plain), "invalid_payment_requirements", "who pays before the run says so");
+    assert_eq!(code(plain), "invalid_payment_requirements", "the call is marked as paid before the run");
     let v1 = Payer::new(1).payload_v1(&Payer::new(1).authorization(1));
     let v1 = OfferedPayment::X402 { version: WireVersion::V1, header: STANDARD.encode(v1.to_string()) };
     assert_eq!(code(fixture.admit_upfront(v1).await), "invalid_x402_version");

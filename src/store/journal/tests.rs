@@ -398,7 +398,7 @@ fn a_segment_that_cannot_be_created_changes_nothing() {
     assert!(matches!(writer.append(vec![], long()), Err(WriteError::NoRoom(_))));
     assert!(writer.make_room().is_err());
     append(&mut writer, true);
-    assert_eq!(folder.all().unwrap().1.sequence, 2, "what fits is written where it was");
+    assert_eq!(folder.all().unwrap().1.sequence, 2, "blocks that fit are written in place");
     full.store(false, std::sync::atomic::Ordering::SeqCst);
     writer.make_room().unwrap();
     writer.append(vec![], long()).unwrap();
@@ -434,7 +434,7 @@ fn a_segment_that_lost_frames_is_not_removed() {
     assert_eq!(found.file, segments[1].path.with_extension("damaged"), "{found}");
     assert_eq!(fs::read(&found.file).unwrap(), short);
     assert_eq!(SegmentFile::all(folder.path(), SegmentKind::Segment).unwrap(), [segments.last().unwrap().clone()]);
-    assert!(Archive::check(folder.path()).is_err(), "nothing tells that money is missing from the archive");
+    assert!(Archive::check(folder.path()).is_err(), "nothing reports money missing from the archive");
     Archive::take(folder.path(), end).unwrap();
-    assert!(folder.read(end, link).is_ok(), "what is needed does not read");
+    assert!(folder.read(end, link).is_ok(), "a needed segment is unreadable");
 }

@@ -42,6 +42,15 @@ async fn tree_is_written_out_before_it_is_far_behind() {
     }
 }
 
+/// Polls a condition that work in the background fulfills.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test]
 async fn tree_that_is_much_larger_than_its_rows_is_rebuilt_by_a_start() {
     let folder = tempfile::tempdir().unwrap();
@@ -59,11 +68,8 @@ async fn tree_that_is_much_larger_than_its_rows_is_rebuilt_by_a_start() {
         write(Write::put(Space::Kv, [2], vec![2; 60_000])).await.unwrap();
     }
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
-    let started = Instant::now();
-    while SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().last().is_none_or(|made| made.sequence < deleted) {
-        assert!(started.elapsed() < Duration::from_secs(60), "there is no checkpoint");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let last = || SegmentFile::all(folder.path(), SegmentKind::Checkpoint).unwrap().pop();
+    until("there is a checkpoint", || last().is_some_and(|last| last.sequence >= deleted)).await;
     let store = store.reopen().unwrap();
     let before = store.disk_bytes().unwrap();
     assert!(before > 8 << 20, "{before}");
@@ -89,11 +95,7 @@ async fn tree_that_is_much_larger_than_its_rows_yields_to_another_while_it_runs(
     // In one commit, so that all rows are deleted before the new tree is begun.
     let deletes = (3..200_u8).map(|n| Write::delete(Space::Kv, [n])).collect();
     store.apply(Batch::of(vec![], deletes), Durability::Buffered).await.unwrap();
-    let started = Instant::now();
-    while folder.path().join("db").exists() {
-        assert!(started.elapsed() < Duration::from_secs(60), "it is still there");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("the old tree is deleted", || !folder.path().join("db").exists()).await;
     let after = store.disk_bytes().unwrap();
     assert!(after < before / 4, "{before} -> {after}");
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();

@@ -53,7 +53,7 @@ async fn a_round_visits_every_part_once_and_turns_are_limited() {
         assert_eq!(all.into_iter().map(|(owner, _)| owner).collect::<Vec<_>>(), (0..owners).map(|n| format!("{n:06}")).collect::<Vec<_>>());
         assert!(!is_due(&*store, "test", HOUR, NOW).await.unwrap(), "it has come by all");
         assert!(is_due(&*store, "test", HOUR, NOW.plus_millis(3_600_000)).await.unwrap());
-        assert_eq!(turn(&*store, direction).await.len(), TURN, "the next one begins anew");
+        assert_eq!(turn(&*store, direction).await.len(), TURN, "the next round starts from the beginning");
     }
 }
 

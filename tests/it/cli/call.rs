@@ -140,7 +140,7 @@ async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
          repeat it with the same payment: tollhouse call --resume {id}"
     ));
     assert_eq!(losing.paid().len(), 4, "{ran:?}");
-    assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
+    assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "the repeated request is identical");
     // Meanwhile the same request is not paid a second time.
     let again = shell.run(&call).await.is(6).stderr_text("");
     assert!(again.stderr.contains(&format!("--resume {id}")) && losing.paid().len() == 4, "{again:?}");
@@ -328,7 +328,7 @@ async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     fs::write(&book, "{").unwrap();
     shell.run(&["call", "creator-plan"]).await.is(1).stderr_text("");
-    assert_eq!(remaining(&shell).await, 997_000, "what was spent is not known, so nothing is");
+    assert_eq!(remaining(&shell).await, 997_000, "the spending is unknown, so nothing is spent");
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn a_credit_pays_within_the_same_limits_and_once() {
     let id = printed(&shell.run(&call).await.is(6).stderr);
     losing.lose(false);
     let stored = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
-    assert!(!stored.contains(&credit), "the credit is kept in one place");
+    assert!(!stored.contains(&credit), "the credit is stored in one place");
     let ran = shell.run(&["call", "--resume", &id]).await.is(0).stderr_text(r#"{"summary":"7 steps in 2 h: c."}"#);
     ran.warned("paid $0.003 by credit  rcpt_…  pmt_…  … s");
     assert_eq!(host.credit_balance(&credit).await, 997_000);

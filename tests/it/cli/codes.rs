@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{folders::started, harness::Shell};
-use crate::harness::{Host, js};
+use crate::harness::{Host, js, serve};
 
 #[tokio::test]
 async fn each_kind_of_end_has_its_code() {
@@ -37,10 +37,7 @@ async fn each_kind_of_end_has_its_code() {
 async fn answering(status: u16, body: &'static str) -> String {
     let status = axum::http::StatusCode::from_u16(status).unwrap();
     let router = axum::Router::new().fallback(move || async move { (status, body) });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    url
+    serve(router).await
 }
 
 #[tokio::test]

@@ -235,6 +235,7 @@ async fn deploy_on_loopback_is_quick() {
     }
     elapsed.sort();
     println!("deploy on loopback: median {} ms, slowest {} ms", elapsed[3].as_millis(), elapsed[6].as_millis());
+    // The fastest of seven, because the machine does other work. `cargo xtask bench cli` measures it.
     assert!(elapsed[0] < Duration::from_millis(1500), "{elapsed:?}");
 }
 

@@ -33,12 +33,12 @@ impl RunningCommand {
 
     async fn line(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(30), self.lines.next_line()).await;
-        line.expect("nothing more is told").unwrap().expect("it ended")
+        line.expect("nothing more is printed").unwrap().expect("it ended")
     }
 
     async fn stderr(&mut self) -> String {
         let line = tokio::time::timeout(Duration::from_secs(30), self.beside.next_line()).await;
-        line.expect("nothing more is told beside").unwrap().expect("it ended")
+        line.expect("nothing more is printed on stderr").unwrap().expect("it ended")
     }
 
     /// Sends Ctrl-C.

@@ -10,7 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::harness::Shell;
-use crate::harness::{Host, eventually, js};
+use crate::harness::{Host, eventually, js, serve};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
@@ -191,7 +191,7 @@ pub async fn hostile() -> String {
     });
     let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [method] }).to_string());
     let streams = Arc::new(AtomicUsize::new(0));
-    serving(Router::new().fallback(move |request: Request| {
+    serve(Router::new().fallback(move |request: Request| {
         let follows = request.headers().get("accept").is_some_and(|kind| kind == "text/event-stream");
         let reported = if request.uri().path().starts_with("/tools/") {
             (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
@@ -318,7 +318,7 @@ async fn words_of_others_drive_no_terminal() {
     let shown = shell.run(&["show", "hostile"]).await.is(0);
     assert!(shown.stdout.contains("U+001B[2JU+001B]0;ownedU+0007U+202EbU+009B31mU+2066cU+200B\n  slug      forged"), "{shown:?}");
     let record = shell.json(&["show", "hostile"]).await;
-    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read what was written");
+    assert_eq!(record["endpoint"]["title"], HOSTILE, "programs read the original text");
 }
 
 #[tokio::test]
@@ -328,7 +328,7 @@ async fn error_of_a_host_drives_no_terminal() {
         let body = body.clone();
         async move { (StatusCode::BAD_REQUEST, body) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let ran = Shell::at(&url).run(&["show", "anything"]).await.is(1);
     assert!(is_harmless(&ran.stderr) && !ran.stderr.contains("\nerror: forged"), "{ran:?}");
     let ran = Shell::at(&url).run(&["show", "anything", "--json"]).await.is(1);
@@ -343,7 +343,7 @@ async fn answer_without_end_is_not_read_forever() {
         let endless = endless.clone();
         async move { axum::body::Body::from_stream(endless) }
     });
-    let url = serving(router).await;
+    let url = serve(router).await;
     let expected = "error: the host's answer has more than … bytes";
     Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(expected);
     Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(expected);

@@ -41,7 +41,7 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     let saved = saves(ADDRESS, "").await.is(303);
     assert!(saved.has("location").starts_with("/dashboard/payouts?done=setPayoutSettings."), "{saved:?}");
     let page = browser.page(saved.has("location")).await;
-    assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "what is set is in the form");
+    assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "the form shows the current setting");
     assert!(
         text(&page).contains("$0.9 simulated waits, and less than $1 simulated is not paid out.") && !page.contains("makePayout"),
         "{}",
@@ -90,7 +90,7 @@ async fn events_are_reported_by_kind_and_by_tool() {
     }
     host.manage(Method::POST, "/ai/admin/reviews/tool-two", &json!({ "decision": "takedown", "reason": HOSTILE })).await.is(200);
     let rows = async |query: &str| browser.page(&format!("/dashboard/events{query}")).await.matches("<th scope=\"row\">").count();
-    eventually("calls are told of", Duration::from_secs(10), || async { (rows("?kind=call.succeeded").await == 2).then_some(()) }).await;
+    eventually("calls are shown", Duration::from_secs(10), || async { (rows("?kind=call.succeeded").await == 2).then_some(()) }).await;
     assert_eq!(
         (rows("?tool=tool-one").await, rows("?kind=endpoint.created").await, rows("?tool=tool-one&kind=endpoint.created").await),
         (2, 2, 1)
@@ -145,7 +145,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
         assert!(seen.contains(body), "{body}: {seen}");
     }
     assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
-    assert!(!page.contains(token), "the token is told nowhere");
+    assert!(!page.contains(token), "the token is shown nowhere");
     for id in &bought {
         assert!(values(&page, "href").contains(&format!("/dashboard/receipts/{id}")), "{id}");
     }

@@ -75,7 +75,7 @@ async fn dns_is_used_and_cached_if_the_system_is_silent() {
     tokio::time::advance(TIMEOUT).await;
     assert_eq!(looking.await.unwrap().unwrap(), [IpAddr::from([8, 8, 4, 4])]);
     assert_eq!(system.lookup("owner", "known.dev".into()).await.unwrap(), [IpAddr::from([8, 8, 4, 4])]);
-    assert_eq!(request.load(Ordering::SeqCst), 1, "it is kept");
+    assert_eq!(request.load(Ordering::SeqCst), 1, "the settings are cached");
     drop(answer);
     for name in ["unknown.dev", "short"] {
         assert_eq!(system.lookup("owner", name.into()).await.unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");

@@ -45,7 +45,7 @@ fn reads_as_number(label: &str) -> bool {
 fn is_safe(url: &Url) {
     assert_eq!(url.scheme(), "https", "{url}");
     assert!(url.username().is_empty() && url.password().is_none() && url.port().is_none(), "{url}");
-    match url.host().expect("what passes has a host") {
+    match url.host().expect("an accepted URL has a host") {
         Host::Ipv4(address) => assert!(!is_known_private(address.into()), "{url}"),
         Host::Ipv6(address) => assert!(!is_known_private(address.into()), "{url}"),
         Host::Domain(name) => {
@@ -64,7 +64,7 @@ fn allowed_urls_are_public_and_stay_allowed_when_parsed_again() {
         let Ok(url) = GUARD.check(text, None) else { return };
         is_safe(&url);
         assert_eq!(GUARD.check(url.as_str(), None).as_ref().map_err(ToString::to_string), Ok(&url));
-        let name = url.host().expect("what passes has a host").to_string();
+        let name = url.host().expect("an accepted URL has a host").to_string();
         let hosts = AllowedHosts::parse(&[&name]);
         // An asterisk in an entry is a wildcard or invalid.
         assert!(hosts.is_ok() || name.contains('*'), "{name}");

@@ -167,7 +167,7 @@ async fn the_allowance_of_a_large_body_ends_with_it() {
             flooded => return assert_eq!(flooded, Err(FetchError::Flooded(AWAITED_BYTES))),
         }
     }
-    panic!("no connection was kept");
+    panic!("no connection was reused");
 }
 
 #[tokio::test]

@@ -91,5 +91,5 @@ async fn a_log_is_trimmed_to_its_bytes() {
     // Up to an eighth and a batch above the limit may exist.
     assert!((80_000..130_000).contains(&bytes), "{bytes}");
     let stored = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
-    assert!(stored[0].starts_with("499 ") && stored.len() == rows.len(), "the newest are kept");
+    assert!(stored[0].starts_with("499 ") && stored.len() == rows.len(), "the newest lines stay");
 }

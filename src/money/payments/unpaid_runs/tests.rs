@@ -103,7 +103,7 @@ async fn paid_run_forgives_no_unpaid_run_of_a_higher_price() {
     assert_eq!(bound(&throttle, &priced(1)), None, "$1 was paid in all");
     fail(&throttle, priced(1_000_000));
     throttle.settled_afterwards(&priced(999_999));
-    assert_eq!(bound(&throttle, &priced(1)), Some(RunLimit::Payer), "what was paid counts once");
+    assert_eq!(bound(&throttle, &priced(1)), Some(RunLimit::Payer), "a payment counts once");
     throttle.settled_afterwards(&priced(1));
     assert_eq!(bound(&throttle, &priced(1)), None);
 }
@@ -170,7 +170,7 @@ async fn ten_paid_runs_allow_one_more_run_at_once_and_a_failed_one_takes_it_back
     fail(&throttle, running("a", "one"));
     assert_eq!(at_once(), 2 + 19 - 1);
     fail(&throttle, running("a", "one"));
-    assert_eq!(at_once(), 0, "what failed is limited all the same");
+    assert_eq!(at_once(), 0, "failures are limited all the same");
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +280,7 @@ async fn remembered_payers_addresses_and_tools_are_bounded() {
         let accounts = throttle.accounts();
         assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
     }
-    assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "who fails most stays");
+    assert_eq!(bound(&throttle, &running("worst", "other")), Some(RunLimit::Payer), "the key with most failures stays");
     advance(2 * WINDOW + Duration::from_secs(60 * 60)).await;
     throttle.prune_idle();
     let accounts = throttle.accounts();

@@ -87,7 +87,7 @@ async fn wallet_that_uses_up_its_gas_has_not_signed() {
         let request = node.requested.lock().unwrap();
         let of_calls = request.iter().filter(|question| question["method"] == "eth_call").map(|question| &question["params"][0]["gas"]);
         let limits: Vec<_> = of_calls.filter_map(Value::as_str).collect();
-        assert_eq!(limits, ["0xf4240", "0xf4240"], "what a node runs for a wallet has an end");
+        assert_eq!(limits, ["0xf4240", "0xf4240"], "a node's run for a wallet is bounded");
     }
 }
 

@@ -43,7 +43,7 @@ fn the_nonce_of_an_unsent_transaction_is_reused() {
     flights.release_nonce(B256::repeat_byte(9));
     assert_eq!(flights.take(), Some(10));
     flights.release_nonce(B256::repeat_byte(0));
-    assert_eq!(flights.take(), Some(11), "what was sent keeps its nonce");
+    assert_eq!(flights.take(), Some(11), "a sent transaction keeps its nonce");
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn a_contested_nonce_is_read_from_the_node_again() {
     let (mut flights, mut ends) = flying(3, Instant::now());
     flights.recount();
     assert!(flights.unsure() && flights.take().is_none());
-    assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may be what used the nonce");
+    assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may have used the nonce");
     flights.begin_at(8, Instant::now());
-    assert_eq!(flights.take(), Some(10), "above what is on its way");
+    assert_eq!(flights.take(), Some(10), "above the pending transactions");
 }
 
 #[test]
