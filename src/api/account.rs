@@ -14,6 +14,7 @@ pub struct RegistrationRequest {
     /// The builder's name.
     pub name: String,
     /// How to reach the builder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
 }
 
@@ -121,8 +122,10 @@ pub struct BuilderVerdict {
     /// The decision.
     pub decision: BuilderDecision,
     /// With `tier`, how the code of the builder's tools runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// The reason, shown to the builder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -140,7 +143,7 @@ pub enum BuilderDecision {
 }
 
 /// The builder of a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderRef {
     /// The builder's id.
     pub id: BuilderId,

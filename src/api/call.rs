@@ -22,9 +22,11 @@ pub struct InvokeRequest<I = Value> {
     /// The tool.
     pub slug: String,
     /// The tool's input. Default: `{}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The quote to use, as in `X-Quote-Id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub quote_id: Option<String>,
     /// Whether to answer with Server-Sent Events. Long-running tools require it.
     #[serde(default)]
@@ -42,7 +44,7 @@ pub struct InvokeResponse<R = Value, C = Receipt> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// The headers that the handler chose.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The tool's result. A result that is not JSON is `{mediaType, text}` or `{mediaType, base64}`.
     #[schemars(with = "Value")]
@@ -63,11 +65,14 @@ pub struct InvokeResponse<R = Value, C = Receipt> {
 #[schemars(rename = "DryRunRequest")]
 pub struct DryRunRequest<I = Value, H = Handler> {
     /// The input. Default: `{}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub input: Option<I>,
     /// The version to run. Default: the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The handler to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Handler>")]
     pub handler: Option<H>,
 }
@@ -123,7 +128,7 @@ pub struct DryRunUsage {
 }
 
 /// A call of a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
     /// Id of the call.
@@ -139,14 +144,14 @@ pub struct Call {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Where its handler threw, innermost place first, as `tool:/SLUG/VERSION:LINE:COLUMN` of the published source.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thrown_at: Vec<String>,
     /// Whether the caller was charged.
     pub charged: Charged,
     /// Its price.
     pub price_usd: MicroUsd,
     /// Whether the owner made the call.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
     /// How it was paid.
     pub payment: ReceiptKind,
@@ -178,7 +183,7 @@ pub struct Call {
 }
 
 /// Whether a call succeeded.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum CallOutcome {
@@ -189,7 +194,7 @@ pub enum CallOutcome {
 }
 
 /// An HTTP method of tools.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
 pub enum Method {
@@ -226,7 +231,7 @@ pub struct LogLine {
     /// The call that wrote it.
     pub call_id: Option<CallId>,
     /// Whether the owner made the call.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
 }
 

@@ -9,7 +9,7 @@ use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 use crate::True;
 
 /// Limits on the spending of a credit. An absent field is no limit.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Budget {
     /// Limit per UTC day.
@@ -123,8 +123,10 @@ pub struct MintCreditRequest {
     /// The amount to add.
     pub amount_usd: MicroUsd,
     /// Label of the credit.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The credit to add to. Default: a new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub credit_id: Option<String>,
 }
 
@@ -217,7 +219,7 @@ pub struct CreditMovement {
 }
 
 /// The kind of a change of a balance.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum MovementKind {
@@ -240,11 +242,12 @@ pub struct CreditVerdict {
     /// The decision.
     pub decision: CreditDecision,
     /// The reason, shown to the holder.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// An admin's decision about a credit.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum CreditDecision {

@@ -14,7 +14,7 @@ use tollhouse_tool::{
 use crate::{BuilderRef, RecentUsage, Review, True};
 
 /// The fields of a tool that everyone can see.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct EndpointCommon {
@@ -55,7 +55,7 @@ pub struct EndpointCommon {
 }
 
 /// A tool, as everyone sees it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The fields that everyone can see.
@@ -80,7 +80,7 @@ pub struct Endpoint {
 }
 
 /// A tool, as its owner and admins see it: everything but the source.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnEndpoint {
     /// The fields that everyone can see.
@@ -270,7 +270,7 @@ pub struct EndpointSummaryPage<B = EndpointBrief> {
 }
 
 /// The kind of code that answers calls.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum HandlerType {
@@ -286,7 +286,7 @@ pub enum HandlerType {
 }
 
 /// Present if a call is charged before its handler runs.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum SettleBefore {
@@ -295,7 +295,7 @@ pub enum SettleBefore {
 }
 
 /// The method of a call.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
 pub enum PostMethod {
@@ -304,10 +304,18 @@ pub enum PostMethod {
 }
 
 /// Limits by name. The page of limits lists all of them.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Limits(#[schemars(with = "BTreeMap<String, u64>")] pub Map<String, Value>);
 
+impl Limits {
+    /// Returns a limit, if it is set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+}
+
 /// A JSON Schema, in dialect 2020-12 unless it names another.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "JsonSchema", extend("type" = ["object", "boolean"]))]
 pub struct SchemaDocument(pub Value);

@@ -55,7 +55,7 @@ pub struct ErrorDetails {
 }
 
 /// Who can fix an error.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum FaultParty {

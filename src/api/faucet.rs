@@ -15,8 +15,10 @@ pub struct FaucetRequest {
     /// The amount.
     pub amount_usd: MicroUsd,
     /// The network, by name or as CAIP-2.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// The token, by symbol or address.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset: Option<String>,
 }
 

@@ -33,7 +33,7 @@ pub struct Ledger {
     #[schemars(range(min = 1))]
     pub unresolved_settlements: Option<usize>,
     /// The newest settlements that a reorganization undid, at most 100.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reorganized: Vec<ReorganizedSettlement>,
 }
 
@@ -135,11 +135,12 @@ pub struct SettlementVerdict {
     /// The decision.
     pub decision: SettlementDecision,
     /// With `paid`, the transaction of the transfer. It must match the chain if a node is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
 }
 
 /// An admin's decision about a settlement. `look_up` looks on the chain.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum SettlementDecision {

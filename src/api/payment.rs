@@ -43,7 +43,7 @@ pub struct Payment {
 }
 
 /// The state of a payment.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PaymentState {
@@ -73,6 +73,48 @@ pub struct Receipt {
     pub slug: String,
     /// How the call was paid.
     pub kind: ReceiptKind,
+    /// Hash of the version that ran.
+    pub version: String,
+    /// The price of the call.
+    pub price_usd: MicroUsd,
+    /// When the call began.
+    pub started_at: Timestamp,
+    /// When the receipt was made.
+    pub issued_at: Timestamp,
+    /// URL of the tool.
+    pub resource_url: String,
+    /// Hash of the request.
+    pub request_hash: String,
+    /// Hash of the result. Absent while the answer of a payment that was settled before the run is owed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_hash: Option<String>,
+    /// The maximum that the payer authorized, if the handler sets the price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_price_usd: Option<MicroUsd>,
+    /// The quote that set the price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote_id: Option<String>,
+    /// Whether the owner made the call, free of charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<bool>,
+    /// The amount in the smallest unit of the token, of a payment with x402.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
+    /// Address of the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset: Option<String>,
+    /// The network, as CAIP-2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The payer's address, shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
+    /// The scheme of x402.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// The transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
     /// Whether the payment was play money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<bool>,
@@ -87,7 +129,7 @@ pub struct Receipt {
 }
 
 /// How a call was paid.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReceiptKind {
@@ -108,7 +150,7 @@ pub struct ReceiptResponse<R = Receipt> {
     /// The receipt.
     pub receipt: R,
     /// Its refunds.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refunds: Vec<Refund>,
     /// The sum of its refunds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +170,7 @@ pub struct Reorganization {
     /// The transaction.
     pub transaction: String,
     /// If `settled`, the transactions that reorganizations dropped, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
     /// When the host noticed.
     pub since: Timestamp,
@@ -138,7 +180,7 @@ pub struct Reorganization {
 }
 
 /// The state of a payment after a reorganization.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum ReorganizationState {
@@ -149,7 +191,7 @@ pub enum ReorganizationState {
 }
 
 /// Why the money of a payment that a reorganization undid can no longer move.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub enum SettlementLoss {
@@ -181,10 +223,13 @@ pub struct RefundRequest {
     /// The receipt.
     pub receipt_id: String,
     /// The amount. Default: everything that is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub amount_usd: Option<MicroUsd>,
     /// The reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// For a payment with x402, the transaction that returned the money.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
 }
 

@@ -68,7 +68,7 @@ pub struct PayoutPeriod {
 }
 
 /// The status of a payout.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PayoutStatus {
@@ -156,7 +156,7 @@ pub struct AllPayoutsPage {
 }
 
 /// The number of payouts by status.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct PayoutCounts {
     /// Payouts whose receipts are still being collected.
@@ -203,13 +203,15 @@ pub struct PayoutVerdict {
     /// The decision.
     pub decision: PayoutDecision,
     /// With `paid`, the transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
     /// With `failed`, the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// An admin's decision about a payout.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum PayoutDecision {
@@ -268,9 +270,12 @@ pub struct PayoutSettingsDraft {
     /// The recipient's address.
     pub address: String,
     /// The network, by name or as CAIP-2. Default: the host's first.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
     /// The token, by symbol or address. Default: the first of the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub asset: Option<String>,
     /// Minimum amount of a payout. Default: 1 USD.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_usd: Option<MicroUsd>,
 }

@@ -39,6 +39,7 @@ pub struct PolicyResponse {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyDraft {
     /// Capabilities that builders get on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub builder_capabilities: Option<Capabilities>,
     /// Maximum limits that builders can set, by name.
     #[serde(default)]
@@ -50,6 +51,7 @@ pub struct PolicyDraft {
     #[serde(default)]
     pub require_review: bool,
     /// Maximum number of tools per builder. Default: 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_endpoints_per_builder: Option<u64>,
 }
 

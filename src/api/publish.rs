@@ -47,6 +47,7 @@ pub struct EndpointDraft {
     #[serde(default)]
     pub capabilities: Capabilities,
     /// The handler. Absent for built-in ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
     /// Limits by name, up to their ceilings.
     #[serde(default)]
@@ -68,6 +69,7 @@ pub struct EndpointDraft {
     #[schemars(length(max = 200))]
     pub note: String,
     /// A builder's attestation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_attestation: Option<SafetyAttestation>,
 }
 
@@ -84,64 +86,84 @@ fn anything() -> SchemaDocument {
 }
 
 /// Changes of a tool. Only the fields that are present change.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EndpointPatch {
     /// Title for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Description, for people and for models that choose a tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Whether it accepts calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Price of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub price_usd: Option<MicroUsd>,
     /// Maximum price of a call, if the handler sets the price with `ctx.charge`. 0 makes the price fixed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_price_usd: Option<MicroUsd>,
     /// Tags for search.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// Schema of the input.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<SchemaDocument>,
     /// Schema of the output.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<SchemaDocument>,
     /// Requested capabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
     /// The handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<Handler>,
     /// Limits by name, up to their ceilings. They replace all previous ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Map<String, Value>>,
     /// The hosts that `httpGetJson` can reach.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
     /// Whether a process may serve several calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
     /// Accepted networks or tokens. Empty means all of the host's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub accepts: Option<Vec<String>>,
     /// When a call is charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleTime>,
     /// Note about the new version, for its owner and admins.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub note: Option<String>,
     /// A builder's attestation for a new handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub safety_attestation: Option<SafetyAttestation>,
     /// An earlier version to roll back to, in place of `handler`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
 /// A handler: `{source, language?}` or `{response}`.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Handler {
     /// Source of one module, whose default export is `async (req, ctx) => …`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub source: Option<String>,
     /// Language of the source. Default: `js`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
     /// The response to each call of a `static_json` tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
 }
 
 /// A builder's attestation.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SafetyAttestation {
     /// Whether the tool is lawful, and the builder has the right to publish it.
     pub accepted: bool,

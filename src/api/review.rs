@@ -10,7 +10,7 @@ use tollhouse_tool::{Capabilities, HoldKind, ReviewAction, ReviewRecord, Slug, f
 use crate::{BuilderRef, RecentUsage, True};
 
 /// The admin's decisions about a tool, made and pending.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
     /// The state of the review.
@@ -28,7 +28,7 @@ pub struct Review {
 }
 
 /// The part of a tool that waits for an admin's decision.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ReviewState {
@@ -107,15 +107,19 @@ pub struct ReviewVerdict {
     /// The decision.
     pub decision: ReviewAction,
     /// With `approve`, the capabilities to grant. With `revoke`, the capabilities to revoke.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Capabilities>,
     /// With `approve`, the hosts to grant. With `revoke`, the hosts to revoke.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_hosts: Option<Vec<String>>,
     /// Limits to set, by name. `null` removes one.
     #[serde(default)]
     pub limits: Map<String, Value>,
     /// How the code of the tool runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
     /// The reason, shown to the owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

@@ -16,10 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tollhouse_account::session::{OpenSession, SessionKind, Token};
-use tollhouse_api::{EndpointSourceResponse, Manifest};
+use tollhouse_api::Manifest;
 use tollhouse_base::{clock::Timestamp, cpu_share::CpuTurn, id::RequestId, offload::run_blocking};
 use tollhouse_front::{ApiError, Code, CredentialCheck, FromPage, Sender, code_of, header_names, peer};
-use tollhouse_tool::WithResponse;
 use tower::ServiceExt as _;
 
 use super::{
@@ -179,15 +178,6 @@ impl Visitor {
     /// A refusal of the API.
     pub(super) async fn post<T: DeserializeOwned + Send + 'static>(&self, path: &str, body: &Value) -> Result<Answer<T>, ApiRefusal> {
         self.read(self.request(Method::POST, path, Some(body)).await).await
-    }
-
-    /// Makes a GET request for a handler. Its static response is a string with the text of the JSON.
-    ///
-    /// # Errors
-    ///
-    /// A refusal of the API.
-    pub(super) async fn get_handler(&self, path: &str) -> Result<Answer<EndpointSourceResponse>, ApiRefusal> {
-        self.read_by(self.request(Method::GET, path, None).await, |body| serde_json::from_value(WithResponse::read(body)?)).await
     }
 
     /// Reads the JSON of a response.
@@ -358,8 +348,8 @@ pub(super) fn own(kind: SessionKind) -> &'static str {
     }
 }
 
-pub(super) fn segment(name: &str) -> impl std::fmt::Display + '_ {
-    utf8_percent_encode(name, UNRESERVED)
+pub(super) fn segment<T: AsRef<str> + ?Sized>(name: &T) -> impl std::fmt::Display {
+    utf8_percent_encode(name.as_ref(), UNRESERVED)
 }
 
 /// Returns a path with a query, without empty fields.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{Call, CallPage, CallPayment, Charged, Metrics, MetricsBucket, MetricsStep};
+use tollhouse_api::{Call, CallPage, Charged, Metrics, MetricsBucket, ReceiptKind};
 use tollhouse_front::{Code, PathParams};
 
 use crate::{
@@ -56,7 +56,7 @@ pub(crate) async fn page(
         .get::<Metrics>(&with_query(&format!("{api}/metrics"), [("since", from), ("until", query.get("until")), ("step", step)]))
         .await;
     let buckets = series.as_ref().map_or(&[][..], |series| &series.buckets[..]);
-    let by_day = series.as_ref().is_ok_and(|series| series.step == MetricsStep::Day);
+    let by_day = series.as_ref().is_ok_and(|series| series.step == "1d");
     let shown = CallsView {
         slug: &slug,
         query: &query,
@@ -197,7 +197,7 @@ impl CallsView<'_> {
 
     fn row(&self, call: &Call) -> [Markup; 9] {
         let millis = |millis: f64| format!("{millis:.1}");
-        let log = with_query(&page_links::tool_path(self.slug, "/log"), [("callId", &*call.call_id)]);
+        let log = with_query(&page_links::tool_path(self.slug, "/log"), [("callId", call.call_id.as_str())]);
         [
             named(&call.call_id, moment(call.at)),
             ended(call),
@@ -219,8 +219,8 @@ impl CallsView<'_> {
         let by = html! { (money::usd(call.price_usd)) " by " (word(call.payment)) };
         html! {
             @match call.charged {
-                _ if call.owner == Some(true) => { (if self.is_own { "your own" } else { "its owner's" }) ", free" }
-                _ if call.payment == CallPayment::Free => "free",
+                _ if call.owner => { (if self.is_own { "your own" } else { "its owner's" }) ", free" }
+                _ if call.payment == ReceiptKind::Free => "free",
                 Charged::Yes => (by),
                 Charged::No => "not charged",
                 Charged::Unknown => { (state("unknown")) " " (by) }

@@ -6,7 +6,8 @@ use axum::{
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{Budget, CreditHistory, CreditMovement, MicroUsd, MovementKind};
+use tollhouse_api::{Budget, CreditHistory, CreditMovement, MovementKind};
+use tollhouse_tool::{MicroUsd, Slug};
 
 use crate::{
     page::{Area, Page},
@@ -110,7 +111,7 @@ fn row(movement: &CreditMovement) -> [Markup; 5] {
         moment(movement.at),
         html! {
             (what)
-            @match movement.slug.as_deref() {
+            @match movement.slug.as_ref().map(Slug::as_str) {
                 Some(REGISTRATION) => " for a registration",
                 Some(slug) => { " " (page_links::tool(slug)) }
                 None => {}

@@ -73,7 +73,7 @@ pub(crate) async fn create(PostedBySession(PostedForm { visitor, fields, .. }): 
                 body.insert("status".to_owned(), json!("paused"));
             }
             match outcome(upload::<EndpointChangeResponse>(&visitor, "/ai/endpoints/create", &body).await).await? {
-                Ok(made) => Ok(to_edit(&visitor, &made.endpoint.common.slug, "createEndpoint")),
+                Ok(made) => Ok(to_edit(&visitor, made.endpoint.common.slug.as_str(), "createEndpoint")),
                 Err((status, error)) => sheet.with(refused(&error, None), status).await,
             }
         }

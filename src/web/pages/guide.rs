@@ -9,8 +9,9 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
-use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView, PricingMode, Status};
+use tollhouse_api::{Catalog, Endpoint, EndpointResponse, EndpointView};
 use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_tool::{PricingMode, Status};
 
 use super::register::RegistrationTerms;
 use crate::{
@@ -70,7 +71,7 @@ fn twin(base: &str, text: &str) -> Response {
 async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, ApiRefusal> {
     let manifest = visitor.manifest().await?;
     let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { None };
-    let slug = tool.as_ref().map_or(NO_TOOL, |tool| &tool.common.slug);
+    let slug = tool.as_ref().map_or(NO_TOOL, |tool| tool.common.slug.as_str());
     let payment = &manifest.payment;
     let challenge = if tool.is_none() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
     let registering = match guide.text.contains("registering is") {
@@ -126,7 +127,7 @@ async fn example(visitor: &Visitor) -> Result<Option<Endpoint>, ApiRefusal> {
 /// Returns whether a tool's texts were written by the host's operator. A builder's tool has a scan
 /// result in its record.
 fn is_shipped(tool: &Endpoint) -> bool {
-    SHIPPED.contains(&&*tool.common.slug) && matches!(tool.content_safety, None | Some(None))
+    SHIPPED.contains(&tool.common.slug.as_str()) && tool.content_safety.is_none()
 }
 
 /// Returns the challenge of the tool without extensions and the builder's texts.

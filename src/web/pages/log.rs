@@ -5,6 +5,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use tollhouse_api::{Call, CallPage, LogPage, OwnEndpoint};
 use tollhouse_front::PathParams;
+use tollhouse_tool::Capability;
 
 use super::owner_pages;
 use crate::{
@@ -74,7 +75,7 @@ impl LogFilter<'_> {
 /// Finds a call among the recent ones.
 async fn find_call(visitor: &Visitor, slug: &str, id: &str) -> Option<Call> {
     let found = visitor.get::<CallPage>(&with_query(&format!("{}/calls", owner_pages::api_path(slug)), [("limit", CALLS)])).await.ok()?;
-    found.calls.iter().find(|call| call.call_id == id).cloned()
+    found.calls.iter().find(|call| call.call_id.as_str() == id).cloned()
 }
 
 fn view(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, found: &LogPage, call: Option<&Call>) -> Markup {
@@ -139,7 +140,7 @@ fn call_section(slug: &str, id: &str, call: Option<&Call>) -> Markup {
                 ("Why", call.and_then(|call| call.code.as_deref()).map(|code| html! { code { (text::words(code)) } })),
                 ("At", call.map(|call| moment(call.at))),
                 ("Took", call.map(|call| html! { (format!("{:.1}", call.duration_ms)) " ms" })),
-                ("Receipt", call.and_then(|call| call.receipt_id.as_deref()).map(page_links::receipt)),
+                ("Receipt", call.and_then(|call| call.receipt_id.as_ref()).map(page_links::receipt)),
             ]))
             @if call.is_none() { p.muted { "It is not among the last " (CALLS) " calls that have ended." } }
             p { a href=(owner_pages::page_path(slug, "calls")) { "All calls" } }
@@ -169,7 +170,7 @@ fn empty_log(visitor: &Visitor, filter: &LogFilter, tool: &OwnEndpoint, hidden: 
     if filter.is_narrow() || !filter.get("cursor").is_empty() {
         return empty("No line fits.", Some((&all, "Show all lines")), &lines);
     }
-    if !tool.common.capabilities.has("logs") {
+    if !tool.common.capabilities.has(Capability::Logs) {
         let edit = owner_pages::page_path(slug, "edit");
         let ask = format!(
             "{} \\\n  -X PATCH -H 'content-type: application/json' -d '{{\"capabilities\":{{\"logs\":true}}}}'",

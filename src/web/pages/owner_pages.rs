@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use tollhouse_api::{EndpointResponse, EndpointSourceResponse, EndpointView, OwnEndpoint, UploadedHandler};
 use tollhouse_base::exact;
 use tollhouse_front::{ApiError, Code};
+use tollhouse_tool::StaticResponse;
 
 use crate::{
     answer::Answer,
@@ -38,10 +39,9 @@ pub(super) async fn record(visitor: &Visitor, slug: &str) -> Result<Answer<Box<O
     visitor.get::<EndpointResponse>(&api_path(slug)).await?.part(own).ok_or_else(|| ApiError::from(Code::NotOwner).into())
 }
 
-/// Fetches the handler of a version. Its static response is a string with the text of the JSON. Returns `None`
-/// if the version is not stored, or is built in.
+/// Fetches the handler of a version. Returns `None` if the version is not stored, or is built in.
 pub(super) async fn handler(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<Answer<EndpointSourceResponse>>, ApiRefusal> {
-    match visitor.get_handler(&with_query(&format!("{}/source", api_path(slug)), [("version", version)])).await {
+    match visitor.get(&with_query(&format!("{}/source", api_path(slug)), [("version", version)])).await {
         Err(refused) if refused.is(Code::UnknownVersion) => Ok(None),
         answer => answer.map(Some),
     }
@@ -49,7 +49,7 @@ pub(super) async fn handler(visitor: &Visitor, slug: &str, version: &str) -> Res
 
 /// Returns the source of a handler, or its static response as indented JSON.
 pub(super) fn source_text(handler: &UploadedHandler) -> String {
-    match (&handler.source, handler.response.as_ref().and_then(|response| response.as_str())) {
+    match (&handler.source, handler.response.as_ref().map(StaticResponse::text)) {
         (Some(source), _) => source.clone(),
         (None, Some(response)) => exact::pretty(response).unwrap_or_default(),
         (None, None) => String::new(),

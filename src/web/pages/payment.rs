@@ -29,9 +29,9 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
             p { (meaning(payment.state)) }
             (facts::list(&[
                 ("Payment", Some(facts::id(&payment.payment_id))),
-                ("Receipt", payment.receipt_id.iter().flatten().next().map(|id| page_links::receipt(id))),
-                ("Reason", payment.reason.iter().flatten().next().map(|reason| text::words(reason))),
-                ("Transaction", payment.transaction.iter().flatten().next().map(|id| facts::id(id))),
+                ("Receipt", payment.receipt_id.as_ref().map(page_links::receipt)),
+                ("Reason", payment.reason.as_ref().map(text::words)),
+                ("Transaction", payment.transaction.as_ref().map(facts::id)),
                 ("Since", Some(moment(payment.updated_at))),
             ]))
             @if let Some(settlement) = &payment.settlement { (reorganized(settlement)) }
@@ -72,7 +72,7 @@ pub(super) fn reorganized(settlement: &Reorganization) -> Markup {
             (state("settled"), "The chain dropped an earlier transaction of this payment. Another one has made the payment.")
         }
     };
-    let former = settlement.former.as_deref().unwrap_or_default();
+    let former = &settlement.former;
     html! {
         h2 { "Settlement" }
         p { (shown) " " (meaning) }

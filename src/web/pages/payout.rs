@@ -2,7 +2,7 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{Payout, PayoutReceiptPage, PayoutStatus, Timestamp};
+use tollhouse_api::{Payout, PayoutReceiptPage, PayoutStatus};
 use tollhouse_front::PathParams;
 
 use super::payouts::{self, PATH};
@@ -41,7 +41,7 @@ pub(crate) async fn page(
 
 fn slip(packet: &Payout, simulated: bool) -> Markup {
     let id = |id: &Option<String>| id.as_deref().map(facts::id);
-    let sold = |end: &str| packet.period[end].as_str().and_then(|at| at.parse::<Timestamp>().ok()).map(moment);
+    let period = packet.period.as_ref();
     html! {
         article.slip {
             p.figure {
@@ -52,12 +52,12 @@ fn slip(packet: &Payout, simulated: bool) -> Markup {
                 ("Packet", Some(facts::id(&packet.id))),
                 ("Receipts", Some(html! { (packet.receipt_count) })),
                 ("Withheld", packet.withheld_usd.map(|usd| html! { (money::amount(usd, simulated)) ", given back of earlier sales" })),
-                ("Sold from", sold("from")),
-                ("Sold until", sold("to")),
+                ("Sold from", period.map(|period| moment(period.from))),
+                ("Sold until", period.map(|period| moment(period.to))),
                 ("Address", Some(facts::id(&packet.address))),
                 ("Network", Some(text::words(&packet.network))),
                 ("Token", Some(facts::id(&packet.asset))),
-                ("Digest", Some(facts::id(&packet.digest))),
+                ("Digest", id(&packet.digest)),
                 ("Signature", id(&packet.signature).map(|signature| html! { details { summary { "Show" } (signature) } })),
                 ("Transaction", id(&packet.transaction)),
                 ("Reason", packet.reason.as_deref().map(text::line)),

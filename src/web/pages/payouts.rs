@@ -2,9 +2,8 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{
-    AcceptedToken, MicroUsd, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout,
-};
+use tollhouse_api::{AcceptedToken, PaymentInfo, PayoutPage, PayoutSettings, PayoutSettingsResponse, PayoutStatus, WaitingPayout};
+use tollhouse_tool::MicroUsd;
 
 use crate::{
     page::{Area, Page},
@@ -114,7 +113,7 @@ impl PayoutsView<'_> {
                 html! { (packet.receipt_count) },
                 moment(packet.created_at),
             ])))
-            (onward(payouts.len(), self.query, PATH, next_cursor.as_deref()))
+            (onward(payouts.len(), self.query, PATH, next_cursor.as_ref()))
         }
     }
 
@@ -185,6 +184,6 @@ pub(super) fn status_badge(status: PayoutStatus) -> Markup {
     match status {
         PayoutStatus::Created => state::badge(&word, "waits for an admin"),
         PayoutStatus::Approved => state::badge(&word, "approved, to be sent"),
-        PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
     }
 }

@@ -2,8 +2,9 @@
 
 use axum::response::Response;
 use maud::{Markup, html};
-use tollhouse_api::{MicroUsd, Receipt, ReceiptKind, ReceiptResponse, Refund};
+use tollhouse_api::{Receipt, ReceiptKind, ReceiptResponse, Refund};
 use tollhouse_front::{Code, PathParams};
+use tollhouse_tool::MicroUsd;
 
 use super::{admin::refund, payment::reorganized, receipt_lookup::not_found};
 use crate::{
@@ -28,7 +29,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -
         article.slip data-receipt=(source) {
             (amount(receipt, visitor.is_simulated().await?))
             (facts::list(&facts(receipt)))
-            @if let Some(sum) = answer.refunded_usd { (refunds(sum, answer.refunds.as_deref().unwrap_or_default())) }
+            @if let Some(sum) = answer.refunded_usd { (refunds(sum, &answer.refunds)) }
             @if let Some(settlement) = &answer.settlement { (reorganized(settlement)) }
             div.check data-check="" role="status" {
                 p { "The signature is checked by your browser, where it runs scripts and knows Ed25519." }

@@ -13,7 +13,8 @@ use axum::{
 use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{MicroUsd, Quote};
+use tollhouse_api::QuoteResponse;
+use tollhouse_tool::MicroUsd;
 
 use crate::{
     answer::Answer,
@@ -33,7 +34,7 @@ const SLUG: &str = "builder-registration";
 const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
 
 pub(super) struct RegistrationTerms {
-    quote: Answer<Quote>,
+    quote: Answer<QuoteResponse>,
     simulated: bool,
 }
 
@@ -44,7 +45,7 @@ impl RegistrationTerms {
     }
 
     fn price(&self) -> MicroUsd {
-        self.quote.total_usd
+        self.quote.quote.total_usd
     }
 
     pub(super) fn is_free(&self) -> bool {
@@ -124,7 +125,7 @@ pub(crate) async fn terms(State(services): State<Arc<Services>>, request: Header
 /// Signs a payment of play money for this registration, with the visitor's wallet. Returns `None`
 /// if that is impossible.
 async fn signed(visitor: &Visitor, wallet: &PlayWallet, terms: &RegistrationTerms, name: &FormName, fields: &Fields) -> Option<Payment> {
-    let accepted = play_wallet::signable(&terms.quote.accepts)?;
+    let accepted = play_wallet::signable(&terms.quote.quote.accepts)?;
     let purpose = PaymentPurpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &identity(fields) };
     let resource = json!({ "url": format!("{}/ai/builders/register", visitor.base_url()) });
     let payment = wallet.pay(purpose, accepted, &resource)?;

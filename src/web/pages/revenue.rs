@@ -8,7 +8,8 @@ mod report;
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{MicroUsd, Revenue};
+use tollhouse_api::Revenue;
+use tollhouse_tool::MicroUsd;
 
 pub(crate) use self::csv::csv;
 use self::report::{PATH, RevenueView, USUAL, parse, path};

@@ -9,8 +9,9 @@ use axum::{
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{OwnEndpoint, ReviewState, Status};
+use tollhouse_api::{OwnEndpoint, ReviewState};
 use tollhouse_front::PathParams;
+use tollhouse_tool::Status;
 
 use super::owner_pages;
 use crate::{

@@ -164,7 +164,7 @@ async fn owner(visitor: &Visitor, kind: SessionKind, credential: &str) -> Result
     if kind == SessionKind::Holder {
         return match visitor.get::<CreditHistory>(own(kind)).await {
             Err(refused) if refused.is(Code::Unauthorized) => Ok(None),
-            credit => Ok(Some(credit?.credit.credit_id.clone())),
+            credit => Ok(Some(credit?.credit.credit_id.to_string())),
         };
     }
     match visitor.get::<Value>(own(kind)).await {

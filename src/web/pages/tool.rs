@@ -5,12 +5,12 @@ use maud::{Markup, html};
 use serde_json::json;
 use tollhouse_account::session::SessionKind;
 use tollhouse_api::{
-    Catalog, Endpoint, EndpointResponse, EndpointView, HandlerType, Limits, Manifest, MicroUsd, PaymentInfo, PaymentRequirements,
-    PricingMode, Quote, SettleTime, Status,
+    Catalog, Endpoint, EndpointResponse, EndpointView, HandlerType, Limits, Manifest, PaymentInfo, PaymentRequirements, QuoteContent,
+    QuoteResponse,
 };
 use tollhouse_front::{Code, PathParams};
 use tollhouse_protocol::limits::TABLE;
-use tollhouse_tool::Capability;
+use tollhouse_tool::{MicroUsd, PricingMode, SettleTime, Status};
 
 use super::{admin::takedown, owner_pages, tools, versions};
 use crate::{
@@ -27,7 +27,7 @@ pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>)
     };
     let manifest = visitor.manifest().await?;
     // A tool that takes no calls has no quote.
-    let quote = visitor.post::<Quote>("/ai/quote", &json!({ "slug": slug })).await.ok();
+    let quote = visitor.post::<QuoteResponse>("/ai/quote", &json!({ "slug": slug })).await.ok();
     let usage = super::usage::charts(&visitor, &slug).await?;
     // Call statistics are only in the public record, not in the owner's.
     let public = match &answer.endpoint {
@@ -38,7 +38,14 @@ pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>)
         EndpointView::Public(tool) => Some(&**tool),
         EndpointView::Own(_) => None,
     };
-    let shown = ToolView { visitor: &visitor, slug: &slug, tool: &answer.endpoint, public, quote: quote.as_deref(), manifest };
+    let shown = ToolView {
+        visitor: &visitor,
+        slug: &slug,
+        tool: &answer.endpoint,
+        public,
+        quote: quote.as_ref().map(|answer| &answer.quote),
+        manifest,
+    };
     let page = visitor.render(|| shown.page(&usage)).await?;
     Ok(visitor.show(page).await)
 }
@@ -50,7 +57,7 @@ struct ToolView<'a> {
     /// The public record, if the tool is listed.
     public: Option<&'a Endpoint>,
     /// `None` if it takes no calls.
-    quote: Option<&'a Quote>,
+    quote: Option<&'a QuoteContent>,
     manifest: &'a Manifest,
 }
 
@@ -115,8 +122,7 @@ impl ToolView<'_> {
             EndpointView::Own(own) => (own.settle == SettleTime::Before, Some(own)),
             EndpointView::Public(public) => (public.settle.is_some(), None),
         };
-        let may: Vec<_> =
-            Capability::ALL.iter().map(|one| one.row()).filter(|one| tool.capabilities.has(one.name)).map(|one| one.does).collect();
+        let may: Vec<_> = tool.capabilities.each().map(|one| one.row().does).collect();
         let mut paid_in: Vec<_> =
             self.accepts().iter().map(|entry| money::token_names(payment, &entry.network, &entry.asset).join(", ")).collect();
         paid_in.dedup();

@@ -2,7 +2,8 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{Catalog, Endpoint, Manifest, PricingMode, Status};
+use tollhouse_api::{Catalog, Endpoint, Manifest};
+use tollhouse_tool::{PricingMode, Status};
 
 use crate::{
     page::{Area, Page},
@@ -32,7 +33,7 @@ pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> Result<Re
     let fields = FIELDS.map(|name| (name, query.get(name)));
     let found = visitor.get::<Catalog>(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.manifest().await?;
-    let near = if found.total == 0 { nearest(&visitor, query.get("q")).await } else { vec![] };
+    let near = if found.envelope.total == 0 { nearest(&visitor, query.get("q")).await } else { vec![] };
     let main = visitor.render(|| view(&visitor, &query, &found, &near, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
@@ -104,7 +105,7 @@ fn rows(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint]
     }
     html! {
         ul.rows { @for tool in tools { (row(tool, manifest.payment.simulated)) } }
-        (pager(tools.len(), found.total, query, "/dashboard", found.next_cursor.as_deref()))
+        (pager(tools.len(), found.envelope.total as u64, query, "/dashboard", found.envelope.next_cursor.as_deref()))
     }
 }
 
@@ -165,7 +166,7 @@ fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
     let Some(tool) = found.endpoints.iter().map(|tool| &tool.common).find(|tool| tool.status == Status::Active) else {
         return html! {};
     };
-    let slug = &tool.slug;
+    let slug = tool.slug.as_str();
     let is_free = tool.pricing_mode == PricingMode::FreePublicUtility;
     let method = SnippetParts {
         base,

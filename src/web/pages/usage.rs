@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{DailyUsage, Metrics, MetricsBucket, Timestamp, UsageDay};
+use tollhouse_api::{DailyUsage, Metrics, MetricsBucket, UsageDay};
+use tollhouse_base::clock::Timestamp;
 use tollhouse_front::Code;
 
 use crate::{

@@ -3,8 +3,9 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{Finding, HandlerType, Interface, OwnEndpoint, Version, VersionAuthor};
+use tollhouse_api::{HandlerType, OwnEndpoint};
 use tollhouse_front::{ApiError, Code, PathParams};
+use tollhouse_tool::{ChangedVia, Version, VersionMaker, finding::Finding};
 
 use super::owner_pages;
 use crate::{
@@ -85,7 +86,7 @@ fn compared(slug: &str, a: &ReadVersion, b: &ReadVersion) -> Markup {
 fn source_section(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, a: &ReadVersion, from: usize) -> Markup {
     let runs = tool.version == a.version;
     let found: Vec<&Finding> = tool.review.findings.iter().filter(|finding| runs && finding.field == "/handler/source").collect();
-    let lines: Vec<_> = found.iter().filter_map(|finding| finding.line).collect();
+    let lines: Vec<_> = found.iter().filter_map(|finding| finding.line.map(u64::from)).collect();
     let name = name(&a.version);
     let at = |from: usize| with_query(&place(slug), [("a", &*a.version), ("from", &from.to_string())]);
     html! {
@@ -182,15 +183,15 @@ fn row(slug: &str, tool: &OwnEndpoint, entry: &Version, before: Option<&Version>
 
 /// Shows who made a version and through which interface, if that is known.
 fn author(entry: &Version) -> Markup {
-    let by = entry.by.map(|by| match by {
-        VersionAuthor::Owner => "its builder",
-        VersionAuthor::Admin => "an admin",
-        VersionAuthor::Host => "the host",
-    });
+    let by = match entry.by {
+        VersionMaker::Owner => "its builder",
+        VersionMaker::Admin => "an admin",
+        VersionMaker::Host => "the host",
+    };
     let via = entry.via.map(|via| match via {
-        Interface::Http => ", over HTTP",
-        Interface::Dashboard => ", here",
-        Interface::Cli => ", by the command line",
+        ChangedVia::Http => ", over HTTP",
+        ChangedVia::Dashboard => ", here",
+        ChangedVia::Cli => ", by the command line",
     });
-    html! { (by.unwrap_or_default()) (via.unwrap_or_default()) }
+    html! { (by) (via.unwrap_or_default()) }
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use tollhouse_api::Event;
+use tollhouse_tool::Slug;
 
 use super::{
     follow::named,
@@ -55,7 +56,7 @@ pub(crate) fn table_of(events: &[Event], builder: &str, simulated: bool) -> Mark
 }
 
 fn row(event: &Event, builder: &str, simulated: bool) -> [Markup; 4] {
-    let slug = event.endpoint_slug.as_deref().unwrap_or_default();
+    let slug = event.endpoint_slug.as_ref().map_or("", Slug::as_str);
     let none = Map::new();
     let data = event.data.as_object().unwrap_or(&none);
     let facts: Vec<_> = data.iter().filter_map(|(name, fact)| describe([slug, builder], name, fact, data, simulated)).take(FACTS).collect();
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     fn shown(mut event: Value) -> String {
-        event["id"] = json!("evt_1");
+        event["id"] = json!("evt_01KATR3Q6S4B8Z2M5V7X9C1D3F");
         event["at"] = json!("2026-11-21T00:00:00.000Z");
         row(&serde_json::from_value(event).unwrap(), "", true).map(Markup::into_string).join("|")
     }

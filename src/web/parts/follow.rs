@@ -49,8 +49,8 @@ pub(crate) fn requested(query: Option<&str>, max: usize) -> Option<usize> {
 }
 
 /// Marks the cell that identifies its row.
-pub(crate) fn named(name: &str, cell: Markup) -> Markup {
-    html! { span data-row=(name) { (cell) } }
+pub(crate) fn named(name: impl AsRef<str>, cell: Markup) -> Markup {
+    html! { span data-row=(name.as_ref()) { (cell) } }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 use tollhouse_api::LogLine;
+use tollhouse_base::id::CallId;
 
 use super::{
     state::{state, word},
@@ -60,7 +61,7 @@ fn find(text: &str, target: &str) -> Option<usize> {
 
 fn line(entry: &LogLine, target: &str, max: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
     let level = word(entry.level);
-    let call = entry.call_id.as_deref();
+    let call = entry.call_id.as_ref().map(CallId::as_str);
     let fields = fields(entry);
     html! {
         li data-level=(level) data-at=(entry.at.to_string()) data-call=[call] {
@@ -69,7 +70,7 @@ fn line(entry: &LogLine, target: &str, max: usize, address: &impl Fn(&str) -> Op
                 @match address(call) { Some(address) => a.call href=(address) { (words(call)) }, None => span.call { (words(call)) } }
                 " "
             }
-            @if entry.owner == Some(true) { span.muted { "owner" } " " }
+            @if entry.owner { span.muted { "owner" } " " }
             span.said { (marked(&entry.message, target, max)) }
             @if let Some(fields) = &fields {
                 " " details open[!target.is_empty() && find(fields, target).is_some()] { summary { "fields" } code { (marked(fields, target, max)) } }
@@ -114,11 +115,12 @@ mod tests {
     #[test]
     fn line_shows_all_its_parts_as_text() {
         let entry = json!({
-            "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_1", "owner": true,
+            "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_01KATR3Q6S4B8Z2M5V7X9C1D3F", "owner": true,
         });
         let rendered = shown(&entry, "");
         assert!(
-            rendered.contains("href=\"/log?callId=call_1\"") && rendered.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"),
+            rendered.contains("href=\"/log?callId=call_01KATR3Q6S4B8Z2M5V7X9C1D3F\"")
+                && rendered.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"),
             "{rendered}"
         );
         assert!(rendered.contains("{&quot;a&quot;:&quot;&lt;i&gt;&quot;}") && rendered.contains("owner"), "{rendered}");

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use maud::{Markup, html};
-use tollhouse_api::{MicroUsd, PaymentInfo};
+use tollhouse_api::PaymentInfo;
+use tollhouse_tool::MicroUsd;
 
 /// Formats an amount in dollars.
 pub(crate) fn usd(amount: impl Display) -> String {

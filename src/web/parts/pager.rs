@@ -5,14 +5,14 @@ use maud::{Markup, html};
 use crate::query::PageQuery;
 
 /// Shows the number of entries on this page of the list at `path`, and links to other pages.
-pub(crate) fn onward(shown: usize, query: &PageQuery, path: &str, next_cursor: Option<&str>) -> Markup {
+pub(crate) fn onward(shown: usize, query: &PageQuery, path: &str, next_cursor: Option<impl AsRef<str>>) -> Markup {
     let count = html! { (shown) " shown" @if next_cursor.is_some() { ", and there are more" } };
-    links(&count, query.first(path), query.next(path, next_cursor))
+    links(&count, query.first(path), query.next(path, next_cursor.as_ref().map(AsRef::as_ref)))
 }
 
 /// The same for a list with a known number of entries.
-pub(crate) fn pager(shown: usize, total: u64, query: &PageQuery, path: &str, next_cursor: Option<&str>) -> Markup {
-    links(&counted(shown, total), query.first(path), query.next(path, next_cursor))
+pub(crate) fn pager(shown: usize, total: u64, query: &PageQuery, path: &str, next_cursor: Option<impl AsRef<str>>) -> Markup {
+    links(&counted(shown, total), query.first(path), query.next(path, next_cursor.as_ref().map(AsRef::as_ref)))
 }
 
 /// Returns the number of shown entries.

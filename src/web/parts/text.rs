@@ -11,12 +11,14 @@ use tollhouse_base::invisible_chars::marked;
 const NAMED: usize = 8;
 
 /// Shows untrusted text with an isolated text direction. Empty text produces nothing.
-pub(crate) fn words(text: &str) -> Markup {
+pub(crate) fn words(text: impl AsRef<str>) -> Markup {
+    let text = text.as_ref();
     html! { @if !text.is_empty() { bdi { (VisibleText::new(text)) } } }
 }
 
 /// Shows the first characters of a text, with an ellipsis if there are more.
-pub(crate) fn first(text: &str, chars: usize) -> Markup {
+pub(crate) fn first(text: impl AsRef<str>, chars: usize) -> Markup {
+    let text = text.as_ref();
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     html! { @if !text.is_empty() { bdi { (VisibleText::new(&text[..end])) @if end < text.len() { "…" } } } }
 }

@@ -1,7 +1,8 @@
 //! Funds play wallets from the host's faucet.
 
 use serde_json::json;
-use tollhouse_api::{MicroUsd, PaymentRequirements, SimulatedBalance};
+use tollhouse_api::{PaymentRequirements, SimulatedBalance};
+use tollhouse_tool::MicroUsd;
 
 use super::PlayWallet;
 use crate::visitor::{ApiRefusal, Visitor, with_query};

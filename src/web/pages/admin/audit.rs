@@ -60,7 +60,7 @@ fn trail(visitor: &Visitor, AuditPage { entries, next_cursor, .. }: &AuditPage, 
         @if entries.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), &curl_command(visitor, "/ai/admin/audit"))) }
         @else {
             (table("Trail", ["When", "Who", "What", "On", "Fields", "How it ended"].map(Column::Words), entries.iter().map(row)))
-            (onward(entries.len(), query, PATH, next_cursor.as_deref()))
+            (onward(entries.len(), query, PATH, next_cursor.as_ref()))
         }
     }
 }

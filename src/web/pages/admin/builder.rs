@@ -79,6 +79,7 @@ fn about(builder: &Builder, totals: &RevenueTotals, simulated: bool) -> Markup {
 fn offered(visitor: &Visitor, id: &str, found: &EndpointSummaryPage, path: &str, query: &PageQuery) -> Markup {
     let endpoints = &found.endpoints;
     let row = |endpoint: &EndpointSummary| {
+        let endpoint = &endpoint.brief;
         let slug = &endpoint.slug;
         [
             tool(slug),

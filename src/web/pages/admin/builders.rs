@@ -39,7 +39,7 @@ fn view(visitor: &Visitor, BuilderPage { builders, next_cursor, .. }: &BuilderPa
         @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), &command)) }
         @else {
             (table("Builders", columns, builders.iter().map(row)))
-            (onward(builders.len(), query, PATH, next_cursor.as_deref()))
+            (onward(builders.len(), query, PATH, next_cursor.as_ref()))
         }
     }
 }

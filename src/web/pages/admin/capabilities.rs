@@ -1,8 +1,8 @@
 //! The capabilities of a tool, and their meaning.
 
 use maud::{Markup, html};
-use tollhouse_api::{Capabilities, OwnEndpoint};
-use tollhouse_tool::Capability;
+use tollhouse_api::OwnEndpoint;
+use tollhouse_tool::{Capabilities, Capability};
 
 use crate::parts::text;
 

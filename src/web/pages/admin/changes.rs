@@ -103,6 +103,7 @@ fn short_version(version: &str) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tollhouse_tool::StaticResponse;
 
     use super::*;
 
@@ -137,7 +138,7 @@ mod tests {
         let source =
             |source: &str| UploadedHandler { version: String::new(), source: Some(source.to_owned()), language: None, response: None };
         let (old, new) = (source("a\nb"), source("a\nc"));
-        let response = UploadedHandler { source: None, response: Some(json!("{\"a\":0.1000}")), ..source("") };
+        let response = UploadedHandler { source: None, response: Some(StaticResponse::read("{\"a\":0.1000}").unwrap()), ..source("") };
         let of = |version, handler| UploadedVersion { version, handler };
         let describe = |approved: Option<UploadedVersion>, now: UploadedVersion| {
             handler(approved.as_ref(), &now, &SourcePart { from: 1, found: &[], path: "/p" }).into_string()

@@ -32,7 +32,7 @@ fn view(visitor: &Visitor, CreditPage { credits, next_cursor, .. }: &CreditPage,
             @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
             @else {
                 (table("Credits", columns, credits.iter().map(row)))
-                (onward(credits.len(), query, PATH, next_cursor.as_deref()))
+                (onward(credits.len(), query, PATH, next_cursor.as_ref()))
             }
         }
         section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }

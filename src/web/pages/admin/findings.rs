@@ -1,7 +1,7 @@
 //! Findings of a scan in an upload, with their lines.
 
 use maud::{Markup, html};
-use tollhouse_api::Finding;
+use tollhouse_tool::finding::Finding;
 
 use crate::parts::{state, text, word};
 
@@ -37,7 +37,7 @@ fn line(finding: &Finding) -> Option<usize> {
 }
 
 pub(super) fn lines(findings: &[Finding]) -> Vec<u64> {
-    findings.iter().filter(|finding| finding.field == SOURCE).filter_map(|finding| finding.line).collect()
+    findings.iter().filter(|finding| finding.field == SOURCE).filter_map(|finding| finding.line.map(u64::from)).collect()
 }
 
 /// Shows the location: the field, and the line if it is the source.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use maud::{Markup, html};
-use tollhouse_api::{AllPayoutsPage, Health, HostRevenue, Metrics, MicroUsd, PayoutCounts, RevenueTotals, ReviewPage};
+use tollhouse_api::{AllPayoutsPage, Health, HostRevenue, Metrics, PayoutCounts, RevenueTotals, ReviewPage};
 use tollhouse_front::Code;
+use tollhouse_tool::MicroUsd;
 
 use super::shared::Admin;
 use crate::{
@@ -53,7 +54,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
     if reviews.total > 0 {
         let first = reviews.reviews.first().and_then(|review| review.since);
         let since = first.map(|since| format!(", the first since {}", day(&since.to_string()))).unwrap_or_default();
-        need(format!("{} to decide{since}", counted(reviews.total, "review", "reviews")), "/dashboard/admin/reviews", "Review");
+        need(format!("{} to decide{since}", counted(reviews.total as u64, "review", "reviews")), "/dashboard/admin/reviews", "Review");
     }
     for (count, what, path, action) in [
         (packets.created, "to approve", "/dashboard/admin/payouts?status=created", "Approve"),
@@ -65,7 +66,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
         }
     }
     if let open @ 1.. = health.open_settlements {
-        need(format!("{} whose end is not known yet", counted(open, "settlement", "settlements")), RUNTIME, "Look");
+        need(format!("{} whose end is not known yet", counted(open as u64, "settlement", "settlements")), RUNTIME, "Look");
     }
     if let unresolved @ 1.. = unresolved(health) {
         need(format!("{} to resolve: nobody says how they ended", counted(unresolved, "settlement", "settlements")), RUNTIME, "Look");
@@ -85,7 +86,7 @@ fn needs(reviews: &ReviewPage, packets: &PayoutCounts, health: &Health) -> Vec<A
 
 /// Returns the number of unresolved settlements, if it is known.
 fn unresolved(health: &Health) -> u64 {
-    health.unresolved_settlements.flatten().unwrap_or_default()
+    health.unresolved_settlements.unwrap_or_default() as u64
 }
 
 fn needed(needs: &[AdminTask]) -> Markup {

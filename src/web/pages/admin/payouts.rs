@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{AllPayoutsPage, Manifest, MicroUsd, Payout, PayoutStatus};
+use tollhouse_api::{AllPayoutsPage, Manifest, Payout, PayoutStatus};
+use tollhouse_tool::MicroUsd;
 
 use super::shared::{Admin, DecisionTarget, ROWS, owner_by_name};
 use crate::{
@@ -67,7 +68,7 @@ fn view(shown: &PayoutsView, found: &AllPayoutsPage) -> Markup {
         @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &curl_command(shown.visitor, "/ai/admin/payouts"))) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
-            (onward(packets.len(), shown.query, PATH, found.next_cursor.as_deref()))
+            (onward(packets.len(), shown.query, PATH, found.next_cursor.as_ref()))
         }
     }
 }
@@ -96,7 +97,7 @@ fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     ("On", Some(html! { (text::words(&shown.token_names(&packet.network, &packet.asset))) " " (facts::id(&packet.asset)) })),
                     ("Receipts", Some(html! { (packet.receipt_count) })),
                     ("Left out", packet.withheld_usd.map(|usd| html! { (shown.amount(usd)) ", which was given back of earlier sales" })),
-                    ("Digest", Some(facts::id(&packet.digest))),
+                    ("Digest", packet.digest.as_deref().map(facts::id)),
                     ("Made", Some(moment(packet.created_at))),
                     ("Decided", (packet.status != PayoutStatus::Created).then(|| moment(packet.updated_at))),
                     ("Transaction", packet.transaction.as_deref().map(facts::id)),
@@ -109,7 +110,7 @@ fn row(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
 }
 
 fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
-    let id = &*packet.id;
+    let id = packet.id.as_str();
     let back = format!("{back}#{id}");
     let decided = DecisionTarget { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
     let decide = |decision: &str, fields: Markup| decided.form(decision, fields);
@@ -131,7 +132,7 @@ fn decisions(shown: &PayoutsView, packet: &Payout, back: &str) -> Markup {
                     button { "Mark as failed" }
                 }))
             }
-            PayoutStatus::Paid => {}
+            PayoutStatus::Collecting | PayoutStatus::Paid => {}
         }
     }
 }
@@ -142,7 +143,7 @@ fn status_badge(status: PayoutStatus) -> Markup {
     match status {
         PayoutStatus::Created => state::badge(&word, "to approve"),
         PayoutStatus::Approved => state::badge(&word, "to send"),
-        PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
+        PayoutStatus::Collecting | PayoutStatus::Paid | PayoutStatus::Failed => state(&word),
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
         let at = "2026-11-22T09:58:03.000Z";
         let packet = |status: &str, amount: f64, asset: &str| -> Payout {
             let packet = json!({
-                "status": status, "amountUsd": amount, "network": "n", "asset": asset, "id": "pay_1", "builderId": "bld_1", "receiptCount": 1,
+                "status": status, "amountUsd": amount, "network": "n", "asset": asset, "id": "pay_01KATR3Q6S4B8Z2M5V7X9C1D3F", "builderId": "bld_01KATR3Q6S4B8Z2M5V7X9C1D3F", "receiptCount": 1,
                 "digest": "", "period": null, "address": "", "createdAt": at, "updatedAt": at, "signature": null,
             });
             serde_json::from_value(packet).unwrap()

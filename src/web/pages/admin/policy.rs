@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use tollhouse_api::{Narrowing, Policy, PolicyCheckResponse, PolicyDraft, PolicyResponse};
 use tollhouse_front::{ApiError, Code};
 use tollhouse_protocol::limits::TABLE;
+use tollhouse_tool::Capability;
 
 use super::{
     capabilities,
@@ -82,8 +83,8 @@ fn narrowing(narrows: &Narrowing) -> Markup {
 /// Returns the draft that sets this policy.
 fn draft_of(policy: &Policy) -> PolicyDraft {
     PolicyDraft {
-        builder_capabilities: Some(policy.builder_capabilities.clone()),
-        limits: policy.limits.0.iter().map(|(name, limit)| (name.clone(), Value::from(*limit))).collect(),
+        builder_capabilities: Some(policy.builder_capabilities),
+        limits: policy.limits.0.clone(),
         tier: policy.tier,
         require_review: policy.require_review,
         max_endpoints_per_builder: Some(policy.max_endpoints_per_builder),
@@ -91,14 +92,16 @@ fn draft_of(policy: &Policy) -> PolicyDraft {
 }
 
 fn edited(visitor: &Visitor, policy: &PolicyDraft, revision: &str) -> Markup {
+    let granted = policy.builder_capabilities.unwrap_or_default();
     let fields = html! {
         input type="hidden" name="header:if-match" value=(revision);
         fieldset {
             legend { "Granted when a builder asks" }
-            @for (name, granted) in policy.builder_capabilities.iter().flat_map(|capabilities| &capabilities.0) {
+            @for capability in Capability::ALL.iter().copied() {
+                @let name = capability.row().name;
                 div.box {
                     input type="hidden" name={ "flag:/builderCapabilities/" (name) } value="false";
-                    input #{ "free-" (name) } type="checkbox" name={ "flag:/builderCapabilities/" (name) } value="true" checked[*granted];
+                    input #{ "free-" (name) } type="checkbox" name={ "flag:/builderCapabilities/" (name) } value="true" checked[granted.has(capability)];
                     label for={ "free-" (name) } { code { (name) } ": may " (capabilities::meaning(name)) }
                 }
             }

@@ -3,10 +3,9 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{
-    BuilderResponse, DecisionRecord, EndpointState, EndpointSummaryPage, Event, EventPage, OwnEndpoint, ReviewPage, ReviewState,
-};
+use tollhouse_api::{BuilderResponse, EndpointSummaryPage, Event, EventPage, OwnEndpoint, ReviewPage, ReviewState};
 use tollhouse_front::PathParams;
+use tollhouse_tool::{EndpointState, ReviewRecord};
 
 use super::{
     capabilities,
@@ -127,7 +126,7 @@ struct ReviewView<'a> {
 fn view(seen: &ReviewView, before: Option<&UploadedVersion>, now: &UploadedVersion) -> Markup {
     let ReviewView { visitor, slug, tool, builder, .. } = *seen;
     let path = format!("/dashboard/admin/reviews/{}", segment(slug));
-    let newest = builder.and_then(|builder| builder.events().first()).map_or("", |event| &event.id);
+    let newest = builder.and_then(|builder| builder.events().first()).map_or("", |event| event.id.as_str());
     let revision = tool.revision.to_string();
     let back = with_query(&path, [("read", &*revision), ("after", newest)]);
     let read = ReadTool { visitor, slug, tool, back: &back };
@@ -192,7 +191,7 @@ fn requested(tool: &OwnEndpoint) -> Markup {
     ])
 }
 
-fn decided(record: &DecisionRecord) -> Markup {
+fn decided(record: &ReviewRecord) -> Markup {
     html! {
         (word(record.decision)) ", " (moment(record.at))
         @if let Some(reason) = &record.reason { ": " (text::words(reason)) }
@@ -216,9 +215,9 @@ fn all(tool: &OwnEndpoint, simulated: bool) -> Markup {
 /// Shows decisions about the builder's other tools.
 fn history(tool: &OwnEndpoint, builder: Option<&BuilderContext>) -> Markup {
     let Some(BuilderContext { others, .. }) = builder else { return html! { p.muted { "It is this host's own." } } };
-    let tools: Vec<_> = others.endpoints.iter().filter(|other| other.slug != tool.common.slug).collect();
+    let tools: Vec<_> = others.endpoints.iter().map(|other| &other.brief).filter(|other| other.slug != tool.common.slug).collect();
     let in_state = |states: &[EndpointState]| tools.iter().filter(|other| states.contains(&other.state)).count();
-    let decided_on: Vec<_> = tools.iter().filter_map(|other| Some((&*other.slug, other.decision.as_ref()?))).take(5).collect();
+    let decided_on: Vec<_> = tools.iter().filter_map(|other| Some((&other.slug, other.decision.as_ref()?))).take(5).collect();
     html! {
         p { (owner(&tool.owner)) }
         (facts::list(&[
@@ -243,7 +242,7 @@ fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &
     if read.is_empty() || read == now {
         return html! {};
     }
-    let since = events.iter().take_while(|event| after.is_empty() || event.id != after);
+    let since = events.iter().take_while(|event| after.is_empty() || event.id.as_str() != after);
     html! {
         section.notice aria-labelledby="came" {
             h2 #came { "It has changed since you read it" }
@@ -262,7 +261,7 @@ fn changes_since_read(tool: &OwnEndpoint, events: &[Event], read: &str, after: &
 
 /// Links to the next pending review.
 fn onward(slug: &str, queue: &ReviewPage) -> Markup {
-    let next = queue.reviews.iter().find(|review| review.slug != slug);
+    let next = queue.reviews.iter().find(|review| review.slug.as_str() != slug);
     html! {
         @if let Some(next) = next {
             p { a.button href={ "/dashboard/admin/reviews/" (segment(&next.slug)) } { "Next: " (text::words(&next.title)) } }

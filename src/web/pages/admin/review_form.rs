@@ -1,8 +1,9 @@
 //! Decisions about a tool: one form for each, for the revision that was read.
 
 use maud::{Markup, html};
-use tollhouse_api::{OwnEndpoint, ReviewDecision};
+use tollhouse_api::OwnEndpoint;
 use tollhouse_protocol::limits::TABLE;
+use tollhouse_tool::ReviewAction;
 
 use super::{
     capabilities::parts,
@@ -48,7 +49,7 @@ pub(super) fn others(read: &ReadTool) -> Markup {
     let has = tool.common.capabilities.names().next().is_some() || !tool.allowed_hosts.is_empty();
     let last = tool.review.decision.as_ref().map(|record| record.decision);
     html! {
-        @if matches!(last, Some(ReviewDecision::Approve | ReviewDecision::Reject)) {
+        @if matches!(last, Some(ReviewAction::Approve | ReviewAction::Reject)) {
             details.way {
                 summary { "Undo the last decision" }
                 (read.form("reopen", html! {

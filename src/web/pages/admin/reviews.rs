@@ -2,7 +2,8 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{ContentHold, PendingReview, ReviewPage};
+use tollhouse_api::{PendingReview, ReviewPage};
+use tollhouse_tool::HoldKind;
 
 use super::shared::{Admin, ROWS, owner_by_name};
 use crate::{
@@ -32,7 +33,7 @@ fn view(visitor: &Visitor, found: &ReviewPage, query: &PageQuery) -> Markup {
         @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), &command)) }
         @else {
             ul.rows { @for review in reviews { (row(review)) } }
-            (pager(reviews.len(), found.total, query, PATH, found.next_cursor.as_deref()))
+            (pager(reviews.len(), found.total as u64, query, PATH, found.next_cursor.as_deref()))
         }
     }
 }
@@ -71,7 +72,7 @@ fn row(review: &PendingReview) -> Markup {
             }
             p.marks {
                 code { (text::words(slug)) }
-                @if let Some(held) = review.content { (state(if held == ContentHold::ContentReview { "in review" } else { "blocked" })) }
+                @if let Some(held) = review.content { (state(if held == HoldKind::ContentReview { "in review" } else { "blocked" })) }
                 span { "of " (owner_by_name(&review.owner, review.builder.as_ref().map(|builder| &*builder.name))) }
                 span { "revision " (review.revision) }
                 @if first { span { "never approved" } }

@@ -156,9 +156,9 @@ fn settlement(health: &Health) -> Markup {
             ("Open settlements", Some(html! { span data-gauge="/openSettlements" { (health.open_settlements) } })),
             (
                 "Unresolved settlements",
-                Some(html! { span data-gauge="/unresolvedSettlements" { (health.unresolved_settlements.flatten().unwrap_or_default()) } }),
+                Some(html! { span data-gauge="/unresolvedSettlements" { (health.unresolved_settlements.unwrap_or_default()) } }),
             ),
-            ("Facilitator", health.facilitator.is_object().then(|| text::words(&health.facilitator.to_string()))),
+            ("Facilitator", health.facilitator.as_ref().map(|facilitator| text::words(facilitator.to_string()))),
         ]))
     }
 }
@@ -186,8 +186,9 @@ fn replicas(hosts: &[Replica]) -> Markup {
 }
 
 fn stored(health: &Health) -> Markup {
-    let kinds = health.stored.iter().filter(|(_, kind)| kind.is_object());
-    let rows = kinds.map(|(name, kind)| [html! { (name) }, html! { (kind["count"]) }, html! { (bytes(kind["bytes"].as_f64())) }]);
+    let kinds = health.stored.kinds.iter().map(|(kind, size)| (&**kind, size));
+    let rows = kinds.chain([("freeReceipts", &health.stored.free_receipts)]);
+    let rows = rows.map(|(name, size)| [html! { (name) }, html! { (size.count) }, html! { (bytes(Some(size.bytes as f64))) }]);
     html! {
         (facts::list(&[
             ("Used", Some(html! { (bytes(health.disk["usedBytes"].as_f64())) })),
@@ -231,6 +232,8 @@ mod tests {
 
     #[test]
     fn hosts_are_listed_with_their_state() {
+        const FIRST: &str = "rpl_01KATR3Q6S4B8Z2M5V7X9C1D3F";
+        const SECOND: &str = "rpl_01KATR3Q6S4B8Z2M5V7X9C1D3G";
         let host = |id: &str, lives: bool, own: bool| -> Replica {
             let host = json!({
                 "id": id, "version": "0.1.0", "formats": 1, "startedAt": "2026-11-21T09:58:03.120Z", "leaseUntil": "2026-11-21T09:58:06.120Z",
@@ -238,8 +241,8 @@ mod tests {
             });
             serde_json::from_value(host).unwrap()
         };
-        let html = replicas(&[host("rpl_<a>", true, true), host("rpl_b", true, false), host("rpl_c", false, false)]).into_string();
-        assert!(html.contains("rpl_&lt;a&gt;") && html.contains("2026-11-21 09:58:06 UTC") && html.contains(">7<"), "{html}");
+        let html = replicas(&[host(FIRST, true, true), host(SECOND, true, false), host(SECOND, false, false)]).into_string();
+        assert!(html.contains(FIRST) && html.contains("2026-11-21 09:58:06 UTC") && html.contains(">7<"), "{html}");
         assert!(["this one", "serves", "ended"].iter().all(|state| html.contains(state)), "{html}");
     }
 

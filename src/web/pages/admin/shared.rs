@@ -9,9 +9,9 @@ use axum::{
 };
 use maud::{Markup, html};
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::Tier;
 use tollhouse_base::id::RequestId;
 use tollhouse_front::{ApiError, Code};
+use tollhouse_protocol::Tier;
 
 use crate::{
     parts::{form, text, word},
@@ -42,7 +42,8 @@ pub(super) fn only_admins(visitor: &Visitor) -> Result<(), ApiError> {
     }
 }
 
-pub(super) fn owner(id: &str) -> Markup {
+pub(super) fn owner(id: impl AsRef<str>) -> Markup {
+    let id = id.as_ref();
     html! {
         @if id.starts_with("bld_") { a href={ "/dashboard/admin/builders/" (segment(id)) } { code { (text::words(id)) } } }
         @else { (text::words(id)) }
@@ -50,9 +51,9 @@ pub(super) fn owner(id: &str) -> Markup {
 }
 
 /// Shows an owner by name, if it is known.
-pub(super) fn owner_by_name(id: &str, name: Option<&str>) -> Markup {
+pub(super) fn owner_by_name(id: impl AsRef<str>, name: Option<&str>) -> Markup {
     match name {
-        Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } },
+        Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(&id)) } { (text::words(name)) } },
         None => owner(id),
     }
 }

@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn unresolved_settlements_are_listed_with_links() {
-        let settlement = json!({ "paymentId": "pmt_1", "slug": "echo", "since": "2026-11-21T09:58:03.120Z", "priceUsd": 0.01,
+        let settlement = json!({ "paymentId": "pmt_0123456789abcdef0123456789abcdef", "slug": "echo", "since": "2026-11-21T09:58:03.120Z", "priceUsd": 0.01,
             "network": "eip155:8453", "facilitator": "http <a>", "transaction": null });
         let mut settlement = settlement;
         for field in ["asset", "amount", "payer", "payTo"] {
@@ -70,12 +70,18 @@ mod tests {
         };
         let page = json!({ "ok": true, "settlements": [settlement] });
         let html = list(Some(page)).into_string();
-        let parts = ["/dashboard/payments/pmt_1", "/dashboard/tools/echo", "2026-11-21 09:58:03 UTC", "$0.01", "&lt;a&gt;"];
+        let parts = [
+            "/dashboard/payments/pmt_0123456789abcdef0123456789abcdef",
+            "/dashboard/tools/echo",
+            "2026-11-21 09:58:03 UTC",
+            "$0.01",
+            "&lt;a&gt;",
+        ];
         for part in parts.into_iter().chain(["tollhouse settlements resolve"]) {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("as JSON"));
-        let first = json!({ "ok": true, "settlements": [settlement], "nextCursor": "pmt_1" });
+        let first = json!({ "ok": true, "settlements": [settlement], "nextCursor": "pmt_0123456789abcdef0123456789abcdef" });
         assert!(list(Some(first)).into_string().contains("/dashboard/api/ai/admin/unresolved?limit=200"));
         assert_eq!(list(Some(json!({ "ok": true, "settlements": [] }))).into_string(), "");
         assert!(list(None).into_string().contains("cannot be read"));

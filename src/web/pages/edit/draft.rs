@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
-use tollhouse_api::{Capabilities, MicroUsd, OwnEndpoint, UploadedHandler};
-use tollhouse_tool::StaticResponse;
+use tollhouse_api::{OwnEndpoint, UploadedHandler};
+use tollhouse_tool::{Capabilities, MicroUsd, StaticResponse};
 
 use super::problems::{FIELDS, Problem};
 use crate::{forms::Fields, pages::owner_pages::source_text, parts::word};
@@ -247,7 +247,7 @@ mod tests {
             "title": "Shout", "description": "a\r\nb", "priceUsd": 0.000_001, "tags": ["x", "y"], "handlerType": "js_request_response",
             "inputSchema": { "type": "object" }, "outputSchema": {}, "capabilities": { "kv": true, "logs": false },
             "requestedCapabilities": { "httpGetJson": true }, "allowedHosts": ["a.test"], "requestedHosts": ["b.test", "a.test"],
-            "slug": "shout", "id": "ep_1", "status": "active", "runtime": "admin_gated_js_request_response_v1", "url": "https://a.test",
+            "slug": "shout", "id": "ep_01KATR3Q6S4B8Z2M5V7X9C1D3F", "status": "active", "runtime": "admin_gated_js_request_response_v1", "url": "https://a.test",
             "pricingMode": "fixed_price_success_receipt", "method": "POST", "createdAt": at, "updatedAt": at, "version": "sha256:1",
             "versions": [], "revision": 1, "owner": "bld_1", "limits": {}, "ownLimits": {}, "limitCaps": {}, "tier": "jit",
             "tierCap": "jit", "isolation": "warm", "accepts": [], "settle": "after", "review": review,
@@ -255,13 +255,12 @@ mod tests {
         serde_json::from_value(tool).unwrap()
     }
 
-    fn of(mut handler: Value) -> ToolDraft {
-        handler["version"] = json!("sha256:1");
-        ToolDraft::from_tool(&tool(), Some(&serde_json::from_value(handler).unwrap()))
+    fn of(handler: &str) -> ToolDraft {
+        ToolDraft::from_tool(&tool(), Some(&serde_json::from_str(handler).unwrap()))
     }
 
     fn draft() -> ToolDraft {
-        of(json!({ "source": "one\r\ntwo\0", "language": "ts" }))
+        of(r#"{ "version": "sha256:1", "source": "one\r\ntwo\u0000", "language": "ts" }"#)
     }
 
     /// Returns the draft as a browser would send it.
@@ -285,12 +284,12 @@ mod tests {
 
     #[test]
     fn static_response_keeps_its_digits() {
-        let handler = json!({ "response": "{\"a\":[0.1000,1e400,12345678901234567890123]}" });
-        let mut fixed = of(handler.clone());
+        let response = r#"{"a":[0.1000,1e400,12345678901234567890123]}"#;
+        let mut fixed = of(&format!("{{\"version\":\"sha256:1\",\"response\":{response}}}"));
         fixed.set("kind", "static_json");
         assert_eq!(fixed.get("source"), "{\n  \"a\": [\n    0.1000,\n    1e400,\n    12345678901234567890123\n  ]\n}");
         let mut sent = sent(&fixed);
-        assert_eq!(sent.handler(&mut vec![]).1, Some(handler));
+        assert_eq!(sent.handler(&mut vec![]).1, Some(json!({ "response": response })));
         assert!(sent.changed(&fixed).is_empty());
         sent.set("source", fixed.get("source").replace("0123\n", "0124\n"));
         assert_eq!(sent.changed(&fixed).len(), 1, "a digit that a double does not hold");

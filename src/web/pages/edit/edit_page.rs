@@ -80,8 +80,7 @@ impl<'a> EditPage<'a> {
             Feedback::Review { .. } => Some(self.visitor.get::<SafetyPolicyResponse>("/ai/content-safety/policy").await?),
             _ => None,
         };
-        let attestation = policy.as_ref().and_then(|answer| answer.policy.get("attestation"));
-        let statement = attestation.and_then(|attestation| attestation["statement"].as_str()).unwrap_or_default();
+        let statement = policy.as_ref().map_or("", |answer| &answer.policy.attestation.statement);
         let main = self.visitor.render(|| self.view(&rendered, manifest, statement)).await?;
         let page = if self.is_new() {
             Page { style: Some("make.css"), ..Page::new(Area::Tools, "A new tool", main) }.under("/dashboard", "Tools")
@@ -98,7 +97,7 @@ impl<'a> EditPage<'a> {
             tool: self.tool,
             at_once: &builders.capabilities,
             problems: rendered.all_problems(),
-            fee_bps,
+            fee_bps: fee_bps.into(),
             gets: if self.visitor.kind() == Some(SessionKind::Admin) { "the builder gets" } else { "you get" },
             simulated: manifest.payment.simulated,
         };

@@ -1,8 +1,8 @@
 //! The fields of the form, each with its problem.
 
 use maud::{Markup, html};
-use tollhouse_api::{Capabilities, MicroUsd, OwnEndpoint};
-use tollhouse_tool::{Capability, CapabilityRow};
+use tollhouse_api::OwnEndpoint;
+use tollhouse_tool::{Capabilities, Capability, CapabilityRow, MicroUsd};
 
 use super::{draft::ToolDraft, problems::Problem};
 use crate::parts::{code, money, text};
@@ -186,10 +186,11 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
             h2 { "What it may touch" }
             fieldset.field {
                 legend { "Capabilities" }
-                @for CapabilityRow { name, does, .. } in Capability::ALL.iter().map(|one| one.row()) {
+                @for capability in Capability::ALL {
+                    @let CapabilityRow { name, does, .. } = capability.row();
                     label.box {
                         input type="checkbox" name="capabilities" value=(name) checked[draft.lines("capabilities").any(|one| one == *name)];
-                        span { code { (name) } " " (does) " " span.muted { "(" (grant_status(name, known)) ")" } }
+                        span { code { (name) } " " (does) " " span.muted { "(" (grant_status(*capability, known)) ")" } }
                     }
                 }
             }
@@ -200,12 +201,12 @@ pub(super) fn reach(draft: &ToolDraft, known: &FormContext) -> Markup {
 }
 
 /// Describes whether a capability is granted, or what happens if it is requested.
-fn grant_status(name: &str, known: &FormContext) -> &'static str {
-    if known.tool.is_some_and(|tool| tool.common.capabilities.has(name)) {
+fn grant_status(capability: Capability, known: &FormContext) -> &'static str {
+    if known.tool.is_some_and(|tool| tool.common.capabilities.has(capability)) {
         "granted"
-    } else if known.tool.is_some_and(|tool| tool.requested_capabilities.has(name)) {
+    } else if known.tool.is_some_and(|tool| tool.requested_capabilities.has(capability)) {
         "waits for an admin"
-    } else if known.at_once.has(name) {
+    } else if known.at_once.has(capability) {
         "at once"
     } else {
         "asks an admin"

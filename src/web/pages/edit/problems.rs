@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tollhouse_api::{ErrorDetails, Finding, Severity};
+use tollhouse_api::ErrorDetails;
+use tollhouse_tool::finding::{Finding, Severity};
 
 use crate::parts::text::{line, words};
 
@@ -153,7 +154,7 @@ pub(super) fn findings(findings: &[Finding]) -> Markup {
         ul.plain {
             @for finding in findings {
                 li {
-                    (at_field(field_at(&finding.field), finding.line, finding.column))
+                    (at_field(field_at(&finding.field), finding.line.map(u64::from), finding.column.map(u64::from)))
                     code { (words(&finding.rule)) }
                     @match finding.severity {
                         Severity::Block => ", which is not published here",

@@ -2,7 +2,8 @@
 //! without a payout address.
 
 use maud::{Markup, html};
-use tollhouse_api::{EndpointRevenue, EndpointState, EndpointSummary};
+use tollhouse_api::{EndpointRevenue, EndpointSummary};
+use tollhouse_tool::EndpointState;
 
 use super::view::{HomeView, PATH};
 use crate::{
@@ -48,33 +49,33 @@ pub(super) fn view(shown: &HomeView) -> Markup {
 
 /// A tool that takes no calls because of a decision, or until there is one.
 fn decided(tool: &EndpointSummary) -> Option<BuilderTask> {
-    let (words, action, below) = match tool.state {
+    let (words, action, below) = match tool.brief.state {
         EndpointState::Held => ("waits for an admin, and takes no calls", "See why", "/settings"),
         EndpointState::Rejected => ("was rejected", "Change it", "/edit"),
         EndpointState::TakenDown => ("was taken down", "See why", "/settings"),
         EndpointState::Suspended => ("takes no calls while its owner is suspended", "See it", "/settings"),
         EndpointState::Active | EndpointState::Paused => return None,
     };
-    let reason = tool.decision.as_ref().and_then(|decision| decision.reason.as_deref()).filter(|reason| !reason.is_empty());
+    let reason = tool.brief.decision.as_ref().and_then(|decision| decision.reason.as_deref()).filter(|reason| !reason.is_empty());
     Some(BuilderTask {
         words: html! {
-            (page_links::tool(&tool.slug)) " " (words)
-            @if let Some(since) = tool.since { " since " (moment(since)) }
+            (page_links::tool(&tool.brief.slug)) " " (words)
+            @if let Some(since) = tool.brief.since { " since " (moment(since)) }
             @if let Some(reason) = reason { ": " (text::summary(reason, 160)) } @else { "." }
         },
-        path: page_links::tool_path(&tool.slug, below),
+        path: page_links::tool_path(&tool.brief.slug, below),
         action,
     })
 }
 
 /// A tool that requests more capabilities or hosts.
 fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
-    let query: Vec<_> = tool.requested_capabilities.names().chain(tool.requested_hosts.iter().map(String::as_str)).collect();
+    let query: Vec<_> = tool.brief.requested_capabilities.names().map(|name| name as &str).chain(tool.brief.requested_hosts.iter().map(String::as_str)).collect();
     (!query.is_empty()).then(|| BuilderTask {
         words: html! {
-            (page_links::tool(&tool.slug)) " asks for " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
+            (page_links::tool(&tool.brief.slug)) " asks for " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
         },
-        path: page_links::tool_path(&tool.slug, ""),
+        path: page_links::tool_path(&tool.brief.slug, ""),
         action: "See what it asks",
     })
 }
@@ -94,9 +95,9 @@ fn stopped(tool: &EndpointSummary) -> Option<BuilderTask> {
     let seconds = tool.held_for_ms?.div_ceil(1_000);
     Some(BuilderTask {
         words: html! {
-            (page_links::tool(&tool.slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
+            (page_links::tool(&tool.brief.slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
         },
-        path: with_query(&page_links::tool_path(&tool.slug, "/calls"), [("code", "failed")]),
+        path: with_query(&page_links::tool_path(&tool.brief.slug, "/calls"), [("code", "failed")]),
         action: "See what was stopped",
     })
 }
@@ -104,8 +105,8 @@ fn stopped(tool: &EndpointSummary) -> Option<BuilderTask> {
 /// A tool whose secrets cannot be decrypted.
 fn sealed(tool: &EndpointSummary) -> Option<BuilderTask> {
     tool.secrets_unreadable.then(|| BuilderTask {
-        words: html! { (page_links::tool(&tool.slug)) " has secrets that no key of the host decrypts: its calls are refused until they are set again." },
-        path: page_links::tool_path(&tool.slug, "/secrets"),
+        words: html! { (page_links::tool(&tool.brief.slug)) " has secrets that no key of the host decrypts: its calls are refused until they are set again." },
+        path: page_links::tool_path(&tool.brief.slug, "/secrets"),
         action: "Set them again",
     })
 }

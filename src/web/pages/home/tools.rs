@@ -35,8 +35,9 @@ pub(super) fn view(shown: &HomeView) -> Markup {
 }
 
 fn row(shown: &HomeView, days: &[String], tool: &EndpointSummary) -> [Markup; 7] {
-    let (slug, since) = (&*tool.slug, shown.first());
-    let line = shown.report.by_endpoint.iter().find(|line| line.endpoint_slug == slug);
+    let tool = &tool.brief;
+    let (slug, since) = (tool.slug.as_str(), shown.first());
+    let line = shown.report.by_endpoint.iter().find(|line| line.endpoint_slug == tool.slug);
     let totals = line.map(|line| line.totals).unwrap_or_default();
     let calls = |code: &str| with_query(&page_links::tool_path(slug, "/calls"), [("code", code), ("since", &*since)]);
     let settled = [("builderId", shown.query.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", &*since)];

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
-use tollhouse_api::{MicroUsd, RevenueTotals};
+use tollhouse_api::RevenueTotals;
+use tollhouse_tool::MicroUsd;
 
 use super::report::{PATH, RevenueView, columns, headings};
 use crate::parts::{Bar, Chart, money, table, time_range::days};

@@ -40,7 +40,7 @@ pub(super) fn view(shown: &RevenueView) -> Markup {
 }
 
 fn row(shown: &RevenueView, line: &EndpointRevenue) -> [Markup; 8] {
-    let slug = &line.endpoint_slug;
+    let slug = line.endpoint_slug.as_str();
     let calls = |code: &str| with_query(&page_links::tool_path(slug, "/calls"), [("code", code), ("since", &*shown.first)]);
     let [all, paid, failed, gross, refunded, fees, net] = RevenueView::cells(&line.totals, |sum| {
         Some(match sum {

@@ -21,7 +21,7 @@ pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(raw): RawQuery) ->
     let query = parse(raw.as_deref());
     let report = visitor.get::<Revenue>(&path(&query)).await?;
     let (text, file) = if query.get("by") == "tool" {
-        let rows = report.by_endpoint.iter().map(|line| (&*line.endpoint_slug, &line.totals));
+        let rows = report.by_endpoint.iter().map(|line| (line.endpoint_slug.as_str(), &line.totals));
         (visitor.render(|| lines("endpointSlug", rows)).await?, "attachment; filename=\"revenue-by-tool.csv\"")
     } else {
         let rows = report.by_day.iter().map(|line| (&*line.day, &line.totals));
@@ -57,7 +57,7 @@ fn lines<'a>(name: &str, rows: impl Iterator<Item = (&'a str, &'a RevenueTotals)
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_api::MicroUsd;
+    use tollhouse_tool::MicroUsd;
 
     use super::*;
 

@@ -1,7 +1,8 @@
 //! Data of a builder's revenue page, and the links of its sums.
 
 use maud::{Markup, html};
-use tollhouse_api::{MicroUsd, Revenue, RevenueTotals};
+use tollhouse_api::{Revenue, RevenueTotals};
+use tollhouse_tool::MicroUsd;
 
 use crate::{
     parts::{Column, money, time_range::next_day},

@@ -231,7 +231,7 @@ impl PaymentPrompt<'_> {
                     }))
                     button { "Call for " (self.price()) " on this credit" }
                 }))
-                p.note { "The price holds until " (moment(self.terms.quote.expires_at)) "." }
+                p.note { "The price holds until " (moment(self.terms.quote.quote.expires_at)) "." }
             }
         }
     }
@@ -240,7 +240,7 @@ impl PaymentPrompt<'_> {
     fn key_and_quote(&self) -> Markup {
         html! {
             input type="hidden" name="key" value=(self.name.key(self.requested.tool.slug(), self.requested.input));
-            input type="hidden" name="quote" value=(self.terms.quote.quote_id);
+            input type="hidden" name="quote" value=(self.terms.quote.quote.quote_id);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollhouse_api::{Manifest, MicroUsd, PaymentRequirements, Quote};
+use tollhouse_api::{Manifest, PaymentRequirements, QuoteResponse};
+use tollhouse_tool::MicroUsd;
 
 use super::{answer::CallAnswer, tool::TriedTool};
 use crate::{
@@ -16,7 +17,7 @@ pub(super) struct CallTerms<'v> {
     pub(super) resource: Value,
     /// The ways to pay that are in both the challenge and the quote.
     pub(super) accepts: Vec<PaymentRequirements>,
-    pub(super) quote: Answer<Quote>,
+    pub(super) quote: Answer<QuoteResponse>,
     pub(super) manifest: &'v Manifest,
 }
 
@@ -32,8 +33,8 @@ impl<'v> CallTerms<'v> {
     pub(super) async fn read(visitor: &'v Visitor, tool: &TriedTool, answer: &CallAnswer) -> Result<Self, ApiRefusal> {
         let challenge = answer.decoded("payment-required").and_then(|challenge| serde_json::from_value(challenge).ok());
         let Challenge { resource, mut accepts } = challenge.unwrap_or_default();
-        let quote: Answer<Quote> = visitor.without_session().post("/ai/quote", &json!({ "slug": tool.slug() })).await?;
-        accepts.retain(|accepted| quote.accepts.contains(accepted));
+        let quote: Answer<QuoteResponse> = visitor.without_session().post("/ai/quote", &json!({ "slug": tool.slug() })).await?;
+        accepts.retain(|accepted| quote.quote.accepts.contains(accepted));
         Ok(Self { resource, accepts, quote, manifest: visitor.manifest().await? })
     }
 
@@ -44,12 +45,12 @@ impl<'v> CallTerms<'v> {
 
     /// Returns the price in dollars.
     pub(super) fn price(&self) -> MicroUsd {
-        self.quote.price_usd
+        self.quote.quote.price_usd
     }
 
     /// Returns whether the price is a maximum, so that a call may cost less.
     pub(super) fn is_maximum(&self) -> bool {
-        self.quote.accepts.iter().any(|accepted| accepted.scheme == "upto")
+        self.quote.quote.accepts.iter().any(|accepted| accepted.scheme == "upto")
     }
 
     /// Returns whether the call is charged before the tool runs.
@@ -57,7 +58,7 @@ impl<'v> CallTerms<'v> {
         let flow = |accepted: &PaymentRequirements| {
             accepted.extra.as_ref().is_some_and(|extra| extra.get("paymentFlow") == Some(&json!("upfront")))
         };
-        self.quote.accepts.iter().any(flow)
+        self.quote.quote.accepts.iter().any(flow)
     }
 
     pub(super) fn simulated(&self) -> bool {

@@ -8,9 +8,10 @@ use axum::{
 use maud::Markup;
 use serde_json::Value;
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{EndpointCommon, EndpointResponse, PricingMode};
+use tollhouse_api::{EndpointCommon, EndpointResponse};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_front::{Code, code_of};
+use tollhouse_tool::PricingMode;
 
 use crate::{
     answer::Answer,

@@ -44,7 +44,7 @@ pub(super) fn checked(check: &EndpointCheck) -> Markup {
 
 /// Shows the names of capabilities and hosts, if there are any.
 fn grants(Grants { capabilities, hosts }: &Grants) -> Option<Markup> {
-    names(capabilities.names().chain(hosts.iter().map(String::as_str)).collect())
+    names(capabilities.names().map(|name| name as &str).chain(hosts.iter().map(String::as_str)).collect())
 }
 
 fn names(names: Vec<&str>) -> Option<Markup> {
@@ -84,9 +84,9 @@ fn granted(granted: &Map<String, Value>) -> Option<Markup> {
 }
 
 /// Shows the error that a call would get.
-fn failed(error: &Map<String, Value>) -> Markup {
-    let text = |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let problems: Vec<_> = error.get("problems").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object).collect();
+fn failed(error: &Value) -> Markup {
+    let text = |fields: &Value, name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let problems: Vec<_> = error.get("problems").and_then(Value::as_array).into_iter().flatten().collect();
     html! {
         p.problem { (line(&text(error, "message"))) " (" (words(&text(error, "code"))) ")" }
         @if !problems.is_empty() {
