@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use tollhouse_account::{admin_token::AdminToken, audit::Audit, builder::Builders, session::Sessions};
 use tollhouse_base::{clock::Clock, cpu_share::CpuShares};
 use tollhouse_call::{
-    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    CallParts, Calls, DeskParts, History, JoinLimits, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
     registration_terms,
 };
 use tollhouse_capability::{
@@ -204,6 +204,7 @@ impl App {
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
             replica: Arc::clone(&replica),
+            joins: JoinLimits { of_payment: settings.http.joins.of_payment, of_address: settings.http.joins.of_address },
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {

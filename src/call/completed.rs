@@ -7,6 +7,7 @@ use std::{
 };
 
 use tokio::task::JoinHandle;
+use tokio_util::sync::DropGuard;
 use tollhouse_money::{PaymentId, StoredAnswer, receipt};
 
 use super::{error::CallError, run::HandlerResult};
@@ -43,16 +44,20 @@ impl CompletedCall {
     }
 }
 
-/// A handle to a call on its own task. Awaiting it waits for the end of the call, and dropping it does not stop the
-/// call.
+/// A handle to a call on its own task. Awaiting it waits for the end of the call. Dropping it does not stop the call,
+/// but a call that only joined another one stops waiting.
 #[derive(Debug)]
-pub struct RunningCall<T>(pub(super) JoinHandle<Result<T, Arc<CallError>>>);
+pub struct RunningCall<T> {
+    pub(super) task: JoinHandle<Result<T, Arc<CallError>>>,
+    /// Cancels the call's [`Waiter::gone`] when dropped.
+    pub(super) _caller: DropGuard,
+}
 
 impl<T> Future for RunningCall<T> {
     type Output = Result<T, Arc<CallError>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|ended| {
+        Pin::new(&mut self.task).poll(cx).map(|ended| {
             ended.unwrap_or_else(|error| {
                 tracing::error!(%error, "a call's task ended abnormally");
                 Err(Arc::new(CallError::Internal))

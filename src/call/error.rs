@@ -33,6 +33,17 @@ pub enum PaidCause {
     Error(Box<CallError>),
 }
 
+/// The limit on joined requests that was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum JoinsFull {
+    /// The limit for one payment.
+    #[error("{0} requests wait for its result already, the limit")]
+    Payment(usize),
+    /// The limit for one address.
+    #[error("{0} requests of your address wait for results of running calls already, the limit")]
+    Address(usize),
+}
+
 /// Why a call ended without a result. The table in `front` defines the public error.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -67,6 +78,9 @@ pub enum CallError {
     PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
+    /// The payment is in use by a run, and this request may not wait for its end.
+    #[error("another request uses payment `{payment}`, and {full}")]
+    TooManyJoins { payment: PaymentId, full: JoinsFull, retry_after: Duration },
     /// The payment was charged once, when its call ended.
     #[error("{}", Refusal::AnswerLost(.0.clone()))]
     AnswerLost(PaymentId),

@@ -15,6 +15,7 @@ mod execute;
 mod history;
 mod in_flight;
 mod input;
+mod joins;
 mod metrics;
 mod new_call;
 mod paid_before;
@@ -54,16 +55,18 @@ use tollhouse_tool::{Availability, Owner};
 use self::{
     completed::SharedResult,
     in_flight::{InFlight, JoinEnd},
+    joins::Waiter,
     new_call::{FailureReason, NewCall},
     run::{HandlerResult, SandboxCounts},
 };
 pub use self::{
     completed::{CompletedCall, RunningCall},
     content::{Content, bodiless, chosen_headers, content_type, is_json_type, json_bytes},
-    error::{CallError, ERROR_STATUS, PaidCause, PaidFailure},
+    error::{CallError, ERROR_STATUS, JoinsFull, PaidCause, PaidFailure},
     execute::DryRun,
     history::{CallOutcome, CallPage, CallPosition, CallQuery, CallRecord, Charge, History, HistorySettings, OutcomeFilter, StoredCall},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
+    joins::JoinLimits,
     metrics::{Metrics, MetricsSettings, RecentStats, Series, SeriesQuery, SeriesStep, StepError},
     quote_desk::{DeskParts, QuoteDesk, QuoteError},
     receipts::Receipts,
@@ -109,11 +112,14 @@ pub struct CallParts {
     /// Returns error codes for records of calls.
     pub code: CodeOf,
     pub replica: Arc<Replica>,
+    /// Limits on requests that wait for running calls of their payments.
+    pub joins: JoinLimits,
 }
 
 impl Calls {
     pub fn new(parts: CallParts) -> Arc<Self> {
-        Arc::new(Self { parts, in_flight: InFlight::default(), running: TaskTracker::new() })
+        let in_flight = InFlight::new(parts.joins);
+        Arc::new(Self { parts, in_flight, running: TaskTracker::new() })
     }
 
     pub fn tally(&self) -> &SandboxCounts {
@@ -149,7 +155,8 @@ impl Calls {
     /// Begins a call that its caller can cancel. Once `cancel` is canceled, the handler is stopped and its payment
     /// released, and the call ends with [`CallError::Cancelled`]. If the handler has already ended, the call is settled
     /// as usual. Data that it has written stays. While others wait for the same call, it continues until the last of
-    /// them is gone. A call that only joined another one cannot be canceled, and is awaited to its end.
+    /// them is gone. A call that only joined another one cannot be canceled: it waits until the other one ends or the
+    /// returned handle is dropped.
     ///
     /// `guard` is dropped when the call has ended.
     pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, guard: impl Send + 'static) -> RunningCall<CompletedCall> {
@@ -157,18 +164,25 @@ impl Calls {
         let header = |name: &str| call.head.headers.get(name).map(String::as_str);
         let followed = telemetry::follow(header("traceparent"), header("tracestate"));
         // Boxed before it is passed on, so that the task holds only a pointer.
-        self.detached(Box::pin(async move {
-            let code = this.parts.code;
-            let ended = followed.during(this.run_local(call, cancel), |ended| outcome(ended, code)).await;
-            drop(guard);
-            ended
-        }))
+        self.detached(|gone| {
+            Box::pin(async move {
+                let code = this.parts.code;
+                let ended = followed.during(this.run_local(call, cancel, gone), |ended| outcome(ended, code)).await;
+                drop(guard);
+                ended
+            })
+        })
     }
 
     /// Runs `work` to its end even if nobody waits for it, and lets a drain wait for it. Separate tasks are spread over
-    /// the cores better than calls on their connection's task.
-    fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> RunningCall<T> {
-        RunningCall(self.running.spawn(for_same_client(work)))
+    /// the cores better than calls on their connection's task. The token that `work` gets is canceled once nobody waits.
+    fn detached<T: Send + 'static, F>(&self, work: impl FnOnce(CancellationToken) -> F) -> RunningCall<T>
+    where
+        F: Future<Output = Result<T, Arc<CallError>>> + Send + 'static,
+    {
+        let gone = CancellationToken::new();
+        let caller = gone.clone().drop_guard();
+        RunningCall { task: self.running.spawn(for_same_client(work(gone))), _caller: caller }
     }
 
     /// Returns the number of calls, registrations and dry runs in flight.
@@ -190,7 +204,7 @@ impl Calls {
         self.parts.replica.clock_is_wrong().map_or(Ok(()), |reason| Err(CallError::NotReady(reason)))
     }
 
-    async fn run_local(&self, mut call: Call, cancel: CancellationToken) -> SharedResult {
+    async fn run_local(&self, mut call: Call, cancel: CancellationToken, gone: CancellationToken) -> SharedResult {
         self.check_callable()?;
         if self.parts.replica.is_shared() {
             // The tool was found earlier, and the process may have been suspended since. Use its current price and
@@ -199,9 +213,10 @@ impl Calls {
             let by = |owner: &Owner| if *owner == before.owner { call.by } else { CalledBy::Anyone };
             (call.live, call.by) = self.find(before.slug.as_str(), by).await?;
         }
+        let waiter = Waiter { from: call.from, gone };
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
-            Err(refused) => match Box::pin(self.paid_under(&call, refused)).await {
+            Err(refused) => match Box::pin(self.paid_under(&call, refused, &waiter)).await {
                 // A call that was charged while the quote was valid runs without it.
                 None => self.under(&call.live.terms, None)?,
                 Some(ended) => return ended,
@@ -238,10 +253,10 @@ impl Calls {
             return Ok(self.free(task, parsed.check()?, hash).await?);
         }
         // Boxed, here and below, because the future of a free call is moved into its task and should stay small.
-        Box::pin(self.priced(task, input, offered)).await
+        Box::pin(self.priced(task, input, offered, &waiter)).await
     }
 
-    async fn priced(&self, task: NewCall, input: Input, offered: OfferedPayment) -> SharedResult {
+    async fn priced(&self, task: NewCall, input: Input, offered: OfferedPayment, waiter: &Waiter) -> SharedResult {
         if matches!(offered, OfferedPayment::Nothing) {
             return Err(self.unpaid(&task.quoted.terms, task.entry_method).into());
         }
@@ -250,8 +265,8 @@ impl Calls {
         let wall_ms = task.live.endpoint.limits.wall_ms;
         if task.max().is_zero() {
             return match self.earlier(&offered, &binding).await? {
-                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed).await,
-                Some(seen) => self.replay(seen, wall_ms).await,
+                Some(SeenPayment::Owed(owed)) => self.owed(task, parsed, owed, waiter).await,
+                Some(seen) => self.replay(seen, wall_ms, waiter).await,
                 None => Ok(self.free(task, parsed.check()?, hash).await?),
             };
         }
@@ -259,14 +274,18 @@ impl Calls {
             match self.admit(&task.quoted.terms, task.entry_method, offered.clone(), &binding, task.from).await? {
                 Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
                 Admit::Run(admission) => break admission,
-                Admit::Owed(owed) => return self.owed(task, parsed, owed).await,
-                Admit::InFlight(payment) => match self.join_running(&payment, wall_ms).await {
-                    JoinEnd::Shared(ended) => return ended,
-                    // Its caller canceled it before this one came.
-                    JoinEnd::Abandoned => {}
-                },
+                Admit::Owed(owed) => return self.owed(task, parsed, owed, waiter).await,
+                Admit::InFlight(payment) => {
+                    task.note_payment(&payment);
+                    match self.join_running(&payment, wall_ms, waiter).await {
+                        JoinEnd::Shared(ended) => return ended,
+                        // Its caller canceled it before this one came.
+                        JoinEnd::Abandoned => {}
+                    }
+                }
             }
         };
+        task.note_payment(admission.id());
         let tracked = self.in_flight.track(admission.id());
         tracked.end(self.paid(task, parsed, hash, admission).await.map_err(Arc::new))
     }

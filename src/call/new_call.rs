@@ -15,7 +15,7 @@ use tollhouse_base::{
 };
 use tollhouse_capability::MeteredCharge;
 use tollhouse_catalog::{LiveEndpoint, SPECIFIER};
-use tollhouse_money::{EntryMethod, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
+use tollhouse_money::{EntryMethod, PaymentId, QuotedTerms, ReceiptContext, receipt, sale::FeeBps};
 use tollhouse_tool::{MicroUsd, SettleTime};
 
 use super::{
@@ -55,6 +55,14 @@ pub(super) struct NewCall {
 }
 
 impl NewCall {
+    /// Reports the payment, so that a caller who does not wait knows what the call may charge. A reader that is gone or
+    /// slow does not stop the call.
+    pub(super) fn note_payment(&self, payment: &PaymentId) {
+        if let Some(progress) = &self.progress {
+            _ = progress.try_send(Progress::Admitted(payment.clone()));
+        }
+    }
+
     /// Returns the maximum price for the caller, which is required before the call runs.
     pub(super) fn max(&self) -> MicroUsd {
         match self.by {

@@ -7,6 +7,7 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use tollhouse_account::{
     builder::{Builder, BuilderError},
     registration::{Applicant, Registrant},
@@ -19,7 +20,7 @@ use tollhouse_money::{
 };
 use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, SettleTime, Slug};
 
-use super::{CallError, Calls, CompletedCall, completed::SharedResult, json_bytes};
+use super::{CallError, Calls, CompletedCall, completed::SharedResult, joins::Waiter, json_bytes};
 
 /// Placeholder for the id of a tool.
 const ENDPOINT: &str = "ep_00000000000000000000000000";
@@ -78,13 +79,13 @@ impl Calls {
     /// See [`Calls::perform`]; [`CallError::Input`] for an invalid name or contact.
     pub async fn register(self: &Arc<Self>, registration: Registration) -> SharedResult {
         let this = Arc::clone(self);
-        self.detached(async move { this.register_builder(registration).await }).await
+        self.detached(|gone| async move { this.register_builder(registration, gone).await }).await
     }
 
-    async fn register_builder(&self, registration: Registration) -> SharedResult {
+    async fn register_builder(&self, registration: Registration, gone: CancellationToken) -> SharedResult {
         self.check_callable()?;
         let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
-        let applicant = Applicant { name, contact, request };
+        let (applicant, waiter) = (Applicant { name, contact, request }, Waiter { from, gone });
         let body = receipt::canonical(&json!({ "name": applicant.name, "contact": applicant.contact }));
         let hash = request_hash(terms.endpoint_id.as_str(), &body);
         let binding = binding(terms.slug.as_str(), "POST", query.as_deref(), Some(&body));
@@ -92,7 +93,7 @@ impl Calls {
             Ok(quoted) => quoted,
             Err(refused) => {
                 let seen = self.earlier(&offered, &binding).await?.ok_or(refused)?;
-                return self.replay(seen, 0).await;
+                return self.replay(seen, 0, &waiter).await;
             }
         };
         let terms = &quoted.terms;
@@ -105,9 +106,9 @@ impl Calls {
         let admission = match self.admit(terms, EntryMethod::Post, offered, &binding, from).await? {
             Admit::Run(admission) => admission,
             Admit::Stored(payment, answer) => return Ok(CompletedCall::paid(payment, answer)),
-            Admit::InFlight(payment) => return self.replay(SeenPayment::InFlight(payment), 0).await,
+            Admit::InFlight(payment) => return self.replay(SeenPayment::InFlight(payment), 0, &waiter).await,
             // Registrations are never charged before the builder is created.
-            Admit::Owed(owed) => return self.replay(SeenPayment::Owed(owed), 0).await,
+            Admit::Owed(owed) => return self.replay(SeenPayment::Owed(owed), 0, &waiter).await,
         };
         let tracked = self.in_flight.track(admission.id());
         let registered = self.register_paid(&quoted, &applicant, hash, admission).await.map_err(Arc::new);

@@ -87,6 +87,9 @@ pub enum CalledBy {
 /// The progress of a streamed call.
 #[derive(Debug, Clone)]
 pub enum Progress {
+    /// The payment is reserved, or an earlier request has used it for this call. It may be settled before the handler
+    /// starts.
+    Admitted(PaymentId),
     /// The payment is admitted, the input is valid, and the handler starts.
     Accepted {
         call: CallId,

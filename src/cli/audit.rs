@@ -8,7 +8,7 @@ use super::base::{
     error::Result,
     paging::{self, PageArgs},
     session::Session,
-    text::{moment, name},
+    text::{moment, name, optional},
 };
 
 /// Arguments of `audit`.
@@ -35,13 +35,13 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let page: AuditPage = paging::read(&args.paging, ask).await?;
     let heads = ["at", "who", "what", "on", "fields", ">status", "code"];
     paging::print(session.out, page, heads, "nothing was changed since then", |entry| {
-        let who = entry.actor.builder_id.clone().unwrap_or_else(|| name(entry.actor.kind));
+        let who = entry.actor.builder_id.as_ref().map_or_else(|| name(entry.actor.kind), ToString::to_string);
         // Without an outcome, the host was killed or crashed during the action.
         let (status, code) = match &entry.outcome {
             Some(outcome) => (outcome.status.to_string(), outcome.code.clone().unwrap_or_default()),
             None => ("cut off".to_owned(), String::new()),
         };
         let what = format!("{} {}", entry.method, entry.path);
-        [moment(entry.at), who, what, entry.slug.clone().unwrap_or_default(), entry.fields.join(" "), status, code]
+        [moment(entry.at), who, what, optional(entry.slug.as_ref()), entry.fields.join(" "), status, code]
     })
 }

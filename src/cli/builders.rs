@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use tollhouse_api::{
-    BuilderDecision, BuilderKeyResponse, BuilderPage, BuilderResponse, BuilderVerdict, RegistrationRequest, RegistrationResponse, Tier,
+    BuilderDecision, BuilderKeyResponse, BuilderPage, BuilderResponse, BuilderVerdict, RegistrationRequest, RegistrationResponse,
 };
 use tollhouse_config::HiddenValue;
+use tollhouse_protocol::Tier;
 
 use super::{
     base::{
@@ -15,7 +16,7 @@ use super::{
         prompt,
         sanitize::line,
         session::Session,
-        text::{moment, usd},
+        text::{moment, optional, usd},
     },
     credential_lock::CredentialLock,
 };
@@ -113,11 +114,11 @@ async fn list(session: &Session, paging: &PageArgs) -> Result {
     let page: BuilderPage = paging::read(paging, || session.client.get(&["ai", "admin", "builders"]).by(CredentialChoice::Admin)).await?;
     let heads = ["builder", ">endpoints", ">calls 30 d", ">net 30 d", "seen", "", "name", "contact"];
     paging::print(session.out, page, heads, "there is no builder yet", |entry| {
-        let builder = entry.builder.clone();
+        let builder = &entry.builder;
         let suspended = if builder.suspended.is_none() { "" } else { "suspended" };
         let (calls, net) = (entry.last30_days.calls.to_string(), usd(entry.last30_days.net_usd));
-        let contact = builder.contact.unwrap_or_default();
-        [builder.builder_id, entry.endpoints.to_string(), calls, net, moment(entry.seen_at), suspended.to_owned(), builder.name, contact]
+        let (id, contact) = (builder.builder_id.to_string(), optional(builder.contact.as_ref()));
+        [id, entry.endpoints.to_string(), calls, net, moment(entry.seen_at), suspended.to_owned(), builder.name.clone(), contact]
     })
 }
 
@@ -129,7 +130,7 @@ async fn new_key(session: &Session, args: KeyArgs) -> Result {
     let asking = session.client.post(&["ai", "builders", "keys"]).query_opt("builderId", args.builder.as_ref());
     let answer: BuilderKeyResponse = asking.send().await?.body;
     let (id, key) = (answer.builder_id.clone(), answer.builder_key.clone());
-    hand_out(session, answer, &id, key, lock)
+    hand_out(session, answer, id.as_str(), key, lock)
 }
 
 pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
@@ -145,8 +146,8 @@ pub(crate) async fn register(session: &Session, args: RegisterArgs) -> Result {
     })?;
     let (id, key) = (answer.body.builder_id.clone(), answer.body.builder_key.clone());
     match key {
-        Some(key) => hand_out(session, answer.body, &id, key, lock),
-        None => session.out.print(&answer.body, |_| format!("{}: its key was used before, and is not shown again\n", line(&id))),
+        Some(key) => hand_out(session, answer.body, id.as_str(), key, lock),
+        None => session.out.print(&answer.body, |_| format!("{}: its key was used before, and is not shown again\n", line(id.as_str()))),
     }
 }
 

@@ -4,8 +4,8 @@
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatch, EndpointResponse, OwnEndpoint, Status};
-use tollhouse_tool::Slug;
+use tollhouse_api::{DeleteEndpointResponse, EndpointChangeResponse, EndpointPatch, EndpointResponse, OwnEndpoint};
+use tollhouse_tool::{Slug, Status};
 
 use super::{
     base::{
@@ -116,7 +116,7 @@ impl ReadEndpoint {
         let (before, after) = (self.revision.unwrap_or_default(), revision.unwrap_or_default());
         let at = moment(now.common.updated_at);
         let newest = now.versions.iter().max_by_key(|stored| stored.created_at).filter(|stored| moment(stored.created_at) == at);
-        let by = newest.and_then(|newest| newest.by).map(|by| format!(", by {}", name(by))).unwrap_or_default();
+        let by = newest.map(|newest| format!(", by {}", name(newest.by))).unwrap_or_default();
         let known = self.record.as_ref().filter(|record| record.revision != now.revision);
         let error = Error {
             message: format!("{} changed on the host since revision {before}: now {after}{by}, {at}", self.slug),
@@ -183,15 +183,15 @@ pub(crate) async fn delete(session: &Session, args: DeleteArgs) -> Result {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_api::{Timestamp, Version};
+    use tollhouse_base::clock::Timestamp;
+    use tollhouse_tool::{Version, VersionMaker};
 
     use super::*;
     use crate::show::tests::record;
 
     #[test]
     fn rollback_goes_to_the_version_before_the_current_one() {
-        let stored =
-            |at: u64, version: &str| Version { version: version.to_owned(), created_at: Timestamp(at), by: None, via: None, note: None };
+        let stored = |at: u64, version: &str| Version::new(version.to_owned(), Timestamp(at), VersionMaker::Owner);
         let versions = vec![stored(3, "c"), stored(1, "a"), stored(2, "b")];
         let before = |running: &str| before(&OwnEndpoint { version: running.to_owned(), versions: versions.clone(), ..record() });
         assert_eq!((before("c").as_deref(), before("b").as_deref(), before("a")), (Some("b"), Some("a"), None));

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tollhouse_api::{
-    Budget, Credit, CreditDay, CreditDecision, CreditHistory, CreditMovement, CreditPage, CreditResponse, CreditVerdict, MicroUsd,
-    MintCreditRequest, MintCreditResponse,
+    Budget, Credit, CreditDay, CreditDecision, CreditHistory, CreditMovement, CreditPage, CreditResponse, CreditVerdict, MintCreditRequest,
+    MintCreditResponse,
 };
+use tollhouse_tool::MicroUsd;
 
 use super::base::{
     changed::changes,
@@ -130,7 +131,7 @@ async fn list(session: &Session, back: &HistoryArgs) -> Result {
     let empty = "no credit was minted yet: tollhouse credits mint USD";
     paging::print(session.out, page, ["credit", ">left", "made", "", "label"], empty, |credit| {
         let revoked = if credit.revoked.is_none() { "" } else { "revoked" };
-        [credit.credit_id.clone(), usd(credit.balance_usd), moment(credit.created_at), revoked.to_owned(), credit.label.clone()]
+        [credit.credit_id.to_string(), usd(credit.balance_usd), moment(credit.created_at), revoked.to_owned(), credit.label.clone()]
     })
 }
 
@@ -172,20 +173,26 @@ fn about(credit: &Credit, today: Option<&CreditDay>) -> String {
 async fn mint(session: &Session, request: MintCreditRequest, once: Option<String>) -> Result {
     let asking = session.client.post(&["ai", "credits"]).by(CredentialChoice::Admin).json(&request);
     let answer: MintCreditResponse = asking.idempotent(once.as_deref()).send().await?.body;
-    let credit = &answer.credit;
-    let Some(token) = &answer.token else {
+    let (id, label, balance, token) = match &answer {
+        MintCreditResponse::New(minted) => (&minted.credit_id, &minted.label, minted.balance_usd, minted.token.as_ref()),
+        MintCreditResponse::Existing(existing) => {
+            let credit = &existing.credit;
+            (&credit.credit_id, &credit.label, credit.balance_usd, None)
+        }
+    };
+    let Some(token) = token else {
         // Without a token, an existing credit got more.
-        return session.out.print(&answer, |MintCreditResponse { credit, .. }| {
+        return session.out.print(&answer, |_| {
             let mut facts = FactList::default();
-            facts.add("credit", &credit.credit_id);
-            facts.add("label", &credit.label);
-            facts.add("left", usd(credit.balance_usd));
+            facts.add("credit", id);
+            facts.add("label", label);
+            facts.add("left", usd(balance));
             facts.text()
         });
     };
-    let id = line(&credit.credit_id);
+    let id = line(id.as_str());
     let reported = session.out.print_secret(&answer, &format!("the token of {id}"), |_| {
-        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(credit.balance_usd)));
+        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(balance)));
         format!("{}\n", line(token))
     });
     reported.map_err(|error| error.hint(format!("revoke it: tollhouse credits revoke {id}")))

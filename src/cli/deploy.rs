@@ -6,7 +6,7 @@ use std::{path::Path, time::Instant};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tollhouse_api::{EndpointChangeResponse, EndpointCheck, EndpointPatch, Manifest, OwnEndpoint, ReviewState, SafetyAttestation};
-use tollhouse_tool::Slug;
+use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
     base::{
@@ -142,17 +142,19 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<Rem
     }
     let mut sources = None;
     if let Some(handler) = &mut plan.handler {
-        let before = source?.map(|handler| written(handler.source, handler.response)).unwrap_or_default();
-        let after = upload.handler().map(|handler| written(handler.source, handler.response)).unwrap_or_default();
+        let before =
+            source?.map(|handler| written(handler.source, handler.response.as_ref().map(StaticResponse::text))).unwrap_or_default();
+        let after =
+            upload.handler().map(|handler| written(handler.source, handler.response.as_ref().and_then(Value::as_str))).unwrap_or_default();
         handler.lines = count(&before, &after);
         sources = Some((before, after));
     }
     Ok(PlanParts { upload, there, check, plan, sources })
 }
 
-/// Returns a handler as text. A static response is already text.
-fn written(source: Option<String>, response: Option<Value>) -> String {
-    source.or_else(|| response.as_ref().and_then(Value::as_str).map(pretty_text)).unwrap_or_default()
+/// Returns a handler as text: its source, or the JSON text of its static response.
+fn written(source: Option<String>, response: Option<&str>) -> String {
+    source.or_else(|| response.map(pretty_text)).unwrap_or_default()
 }
 
 async fn show(session: &Session, compared: &PlanParts, role: Option<Role>) -> Result {

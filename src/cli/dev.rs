@@ -163,7 +163,7 @@ fn key_file(folder: &Path) -> PathBuf {
 }
 
 /// Minimum initial balance of the key: 10 USD.
-const PURSE: tollhouse_api::MicroUsd = tollhouse_api::MicroUsd(10_000_000);
+const PURSE: MicroUsd = MicroUsd(10_000_000);
 
 /// Ensures that there is a key with play money.
 async fn fund(host: &LocalHost, folder: &Path) -> Result {

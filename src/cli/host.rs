@@ -3,10 +3,11 @@
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
-    DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, MicroUsd, OkResponse, PaymentResponse, ReceiptResponse,
-    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, Timestamp, UsageDay,
+    DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
+    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UsageDay,
 };
-use tollhouse_tool::Slug;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{
     client::CredentialChoice,
@@ -146,13 +147,13 @@ fn health(health: &Health) -> String {
         facts.add("paid in", format!("{symbol} on {network}, settled by {facilitator}"));
     }
     facts.add("open settlements", health.open_settlements.to_string());
-    facts.add("unresolved settlements", optional(health.unresolved_settlements.flatten()));
+    facts.add("unresolved settlements", optional(health.unresolved_settlements));
     let sandbox = ["workers", "running", "queued"].map(|name| format!("{} {name}", field(health.sandbox.get(name))));
     facts.add("sandbox", sandbox.join(", "));
     facts.add("jail", list(health.sandbox.get("jail")).iter().map(text).collect::<Vec<_>>().join(" "));
     facts.add("workers fail", field(health.sandbox.get("startsFail")));
     facts.add("hosts", health.replicas.iter().flatten().filter(|replica| replica.lives).count().to_string());
-    facts.add("store", field(health.stored.get("backend")));
+    facts.add("store", &health.stored.backend);
     facts.add("connections", field(health.intake.get("connections")));
     facts.text()
 }
@@ -168,7 +169,7 @@ async fn runtime(session: &Session, max: &LimitArg) -> Result {
         let [calls, cold, running, refused, stops] =
             [one.calls, one.cold_calls, one.running, one.refused, one.stops].map(|count| count.to_string());
         let cpu_ms = format!("{}.{:03}", one.cpu_us / 1_000, one.cpu_us % 1_000);
-        table.row([one.slug, calls, cold, running, refused, stops, cpu_ms]);
+        table.row([one.slug.to_string(), calls, cold, running, refused, stops, cpu_ms]);
     }
     session.out.table(&table, "nothing was called since the process started")
 }
@@ -256,10 +257,10 @@ pub(crate) async fn payment(session: &Session, args: IdArgs) -> Result {
     let answer = open(session, &["ai", "payments", &args.id]).await?;
     session.out.print(&answer, |PaymentResponse { payment, .. }| {
         let mut facts = FactList::default();
-        facts.add("payment", &payment.payment_id);
+        facts.add("payment", payment.payment_id.as_str());
         facts.add("state", name(payment.state));
-        facts.add("receipt", optional(payment.receipt_id.as_ref().and_then(Option::as_ref)));
-        facts.add("transaction", optional(payment.transaction.as_ref().and_then(Option::as_ref)));
+        facts.add("receipt", optional(payment.receipt_id.as_ref()));
+        facts.add("transaction", optional(payment.transaction.as_ref()));
         facts.add("changed", moment(payment.updated_at));
         facts.text()
     })

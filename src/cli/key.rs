@@ -80,7 +80,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             }
             let request = FaucetRequest {
                 address: address.clone(),
-                amount_usd: tollhouse_api::MicroUsd(amount.0),
+                amount_usd: amount,
                 network: Some(token.network.caip2.to_owned()),
                 asset: Some(token.address.to_owned()),
             };
@@ -90,7 +90,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
                 _ => error,
             })?;
             session.out.print(&answer.body, |SimulatedBalance { balance_usd, .. }| {
-                format!("{address} was given {} (simulated), has {}\n", usd(amount), usd(MicroUsd(balance_usd.0)))
+                format!("{address} was given {} (simulated), has {}\n", usd(amount), usd(*balance_usd))
             })
         }
     }
@@ -114,7 +114,7 @@ async fn balance(session: &Session, token: &'static Asset, address: &str) -> Res
     let request = session.client.get(&["dev", "faucet"]).by(CredentialChoice::Everyone).query("address", address);
     let request = request.query("network", token.network.caip2).query("asset", token.address).send::<SimulatedBalance>().await;
     match request {
-        Ok(answer) => Ok((MicroUsd(answer.body.balance_usd.0), true)),
+        Ok(answer) => Ok((answer.body.balance_usd, true)),
         Err(error) if error.code() == "not_found" => Err(unreported()),
         Err(error) => Err(error),
     }

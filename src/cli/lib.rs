@@ -44,7 +44,7 @@ mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use tollhouse_api::Status;
+use tollhouse_tool::Status;
 
 pub use self::entry::main;
 use self::{

@@ -91,14 +91,15 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     paging::print(session.out, page, heads, "nothing that is offered here fits", |tool| {
         let (common, calls) = (&tool.common, optional(tool.usage.as_ref().map(|usage| usage.calls30d)));
         let builder = optional(tool.builder.as_ref().map(|builder| &builder.name));
-        [common.slug.clone(), call_price(common.price_usd, tool.max_price_usd), calls, builder, common.title.clone()]
+        [common.slug.to_string(), call_price(common.price_usd, tool.max_price_usd), calls, builder, common.title.clone()]
     })
 }
 
 fn managed_tools(session: &Session, page: EndpointSummaryPage) -> Result {
     let heads = ["slug", "state", ">price", ">rev", "changed", "title"];
     paging::print(session.out, page, heads, "there is no endpoint yet: tollhouse init, and tollhouse deploy", |tool| {
+        let tool = &tool.brief;
         let price = call_price(tool.price_usd, tool.max_price_usd);
-        [tool.slug.clone(), name(tool.state), price, tool.revision.to_string(), moment(tool.updated_at), tool.title.clone()]
+        [tool.slug.to_string(), name(tool.state), price, tool.revision.to_string(), moment(tool.updated_at), tool.title.clone()]
     })
 }

@@ -18,6 +18,7 @@ use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::guard::RecordedAnswers;
 use tollhouse_config::{Flags, Settings};
+use zeroize::Zeroizing;
 
 use super::{
     base::{
@@ -140,7 +141,8 @@ impl LocalHost {
 
     /// Sets a secret of a tool.
     pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str) -> Result {
-        let body = SetSecretRequest { name: name.to_owned(), value: value.to_owned(), visibility: SecretVisibility::default() };
+        let body =
+            SetSecretRequest { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility: SecretVisibility::default() };
         self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send::<SecretResponse>().await.map(drop)
     }
 }

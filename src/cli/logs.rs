@@ -3,8 +3,9 @@
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tollhouse_api::{Call, CallOutcome, CallPage, Charged, Event, EventPage, LogLevel, LogLine, LogPage};
+use tollhouse_api::{Call, CallOutcome, CallPage, Charged, Event, EventPage, LogLine, LogPage};
 use tollhouse_base::id::CallId;
+use tollhouse_protocol::LogLevel;
 use tollhouse_tool::Slug;
 
 use super::{
@@ -129,7 +130,7 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
     // Show stack locations in the folder's own files instead of the published ones.
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
     let format = EntryFormat {
-        call_id: |line: &LogLine| line.call_id.as_deref(),
+        call_id: |line: &LogLine| line.call_id.as_ref().map(CallId::as_str),
         line: |entry: &LogLine| {
             let line = log_line(session.out, entry);
             folder.map_or(line.clone(), |folder| source_map::rewrite_path(folder, &line))
@@ -167,7 +168,7 @@ pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
 
 /// Returns the locations where the handler of a call threw an error, one per line.
 pub(crate) fn thrown_at(call: &Call) -> Option<String> {
-    call.thrown_at.as_ref().filter(|positions| !positions.is_empty()).map(|positions| positions.join("\n"))
+    if call.thrown_at.is_empty() { None } else { Some(call.thrown_at.join("\n")) }
 }
 
 /// How to print an entry.
@@ -231,7 +232,7 @@ impl ReadMode {
         } else if self.grep.is_some() {
             out.note(&format!("{} of {all} match the pattern", entries.len()));
         }
-        paging::print_cursor(out, next.as_deref());
+        paging::print_cursor(out, next.as_ref());
         Ok(())
     }
 
@@ -274,11 +275,11 @@ fn log_line(out: Output, entry: &LogLine) -> String {
 fn call_line(out: Output, call: &Call, position: Option<FilePosition>) -> String {
     let is_success = call.outcome == CallOutcome::Succeeded;
     let ended = call.code.clone().unwrap_or_else(|| name(call.outcome));
-    let published = || call.thrown_at.as_ref()?.first().map(|position| line(position));
+    let published = || call.thrown_at.first().map(|position| line(position));
     let mut parts = vec![
         clock(call.at),
         out.paint(if is_success { Style::Good } else { Style::Failure }, &format!("{:<9}", line(&ended))),
-        line(&call.call_id),
+        line(call.call_id.as_str()),
         format!("{} ms", call.duration_ms),
         call.cpu_ms.map(|ms| format!("{ms} ms cpu")).unwrap_or_default(),
         charge(call.charged, price(call.price_usd)),
@@ -310,23 +311,24 @@ fn event_line(event: &Event) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_api::Timestamp;
+    use tollhouse_base::clock::Timestamp;
 
     use super::*;
 
     #[test]
     fn log_line_cannot_forge_another_or_control_a_terminal() {
+        let call_id = CallId::generate();
         let entry = LogLine {
             at: Timestamp(0),
             level: LogLevel::Error,
             message: "a\n10:00:00  error  forged\u{1b}[2J".to_owned(),
             fields: serde_json::Map::from_iter([("k".to_owned(), json!("\u{9b}"))]),
-            call_id: Some("call_1".to_owned()),
-            owner: None,
+            call_id: Some(call_id.clone()),
+            owner: false,
         };
         let line = log_line(Output::new(false), &entry);
-        let expected = "  error  call_1  a\n          | 10:00:00  error  forgedU+001B[2J  {\"k\":\"\\u009b\"}\n";
-        assert!(line.ends_with(expected), "{line}");
+        let expected = format!("  error  {call_id}  a\n          | 10:00:00  error  forgedU+001B[2J  {{\"k\":\"\\u009b\"}}\n");
+        assert!(line.ends_with(&expected), "{line}");
     }
 
     #[test]

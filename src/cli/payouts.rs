@@ -2,10 +2,11 @@
 //! them.
 
 use tollhouse_api::{
-    AllPayoutsPage, CreatePayoutResponse, CreatedPayout, MicroUsd, Payout, PayoutDecision, PayoutPage, PayoutReceiptPage, PayoutResponse,
-    PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict, Timestamp,
+    AllPayoutsPage, CreatePayoutResponse, CreatedPayout, Payout, PayoutDecision, PayoutPage, PayoutReceiptPage, PayoutResponse,
+    PayoutSettingsDraft, PayoutSettingsResponse, PayoutVerdict,
 };
 use tollhouse_money::{Asset, Network};
+use tollhouse_tool::MicroUsd;
 
 use super::base::{
     answer::Answer,
@@ -149,9 +150,9 @@ async fn list(session: &Session, args: ListArgs) -> Result {
 fn print(session: &Session, page: impl Page<Entry = Payout>) -> Result {
     let heads = ["packet", "status", ">amount", ">receipts", "network", "made", "builder"];
     paging::print(session.out, page, heads, "there is no packet yet: tollhouse payouts make", |one| {
-        let builder = one.builder_name.clone().flatten().unwrap_or_else(|| one.builder_id.clone());
+        let builder = one.builder_name.clone().flatten().unwrap_or_else(|| one.builder_id.to_string());
         let (amount, receipts) = (usd(one.amount_usd), one.receipt_count.to_string());
-        [one.id.clone(), name(one.status), amount, receipts, one.network.clone(), moment(one.created_at), builder]
+        [one.id.to_string(), name(one.status), amount, receipts, one.network.clone(), moment(one.created_at), builder]
     })
 }
 
@@ -165,7 +166,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
 }
 
 fn describe(payout: &Payout) -> String {
-    let moment_in = |field: &str| moment(payout.period.get(field).cloned().and_then(|at| serde_json::from_value::<Timestamp>(at).ok()));
+    let period = payout.period.as_ref();
     let mut facts = FactList::default();
     facts.add("packet", &payout.id);
     facts.add("status", name(payout.status));
@@ -177,9 +178,9 @@ fn describe(payout: &Payout) -> String {
     facts.add("asset", asset(&payout.network, &payout.asset));
     facts.add("transaction", optional(payout.transaction.as_ref()));
     facts.add("reason", optional(payout.reason.as_ref()));
-    facts.add("digest", &payout.digest);
-    facts.add("from", moment_in("from"));
-    facts.add("to", moment_in("to"));
+    facts.add("digest", optional(payout.digest.as_ref()));
+    facts.add("from", moment(period.map(|period| period.from)));
+    facts.add("to", moment(period.map(|period| period.to)));
     facts.text()
 }
 

@@ -109,7 +109,7 @@ impl Plan {
 
     /// Returns the rows for people. `check` is the host's check of the upload, and `fee_bps` the host's fee if it takes
     /// one.
-    pub(crate) fn rows(&self, check: &EndpointCheck, fee_bps: Option<u64>) -> Vec<Row> {
+    pub(crate) fn rows(&self, check: &EndpointCheck, fee_bps: Option<u16>) -> Vec<Row> {
         let mut rows: Vec<Row> = vec![];
         if let Some(Handler { before, after, lines: (added, removed) }) = &self.handler {
             let change = before.as_ref().map_or_else(|| short(after), |before| format!("{} → {}", short(before), short(after)));
@@ -236,15 +236,15 @@ fn touches(change: &FieldChange, hosts: Option<&FieldChange>, check: &EndpointCh
         parts.push(format!("− {}", less.join(", ")));
     }
     let requested = &check.requested;
-    let asks = more.iter().any(|name| requested.hosts.contains(name) || requested.capabilities.0.get(name) == Some(&true));
+    let asks = more.iter().any(|name| requested.hosts.contains(name) || requested.capabilities.names().any(|asked| asked == name));
     let remark = if asks { "asks an admin; the tool works without it meanwhile" } else { "" };
     (change.field.clone(), line(&parts.join("  ")), remark.to_owned())
 }
 
 /// Returns the builder's share of a price. The host's fee is rounded down.
-fn net(price: &Value, fee_bps: u64) -> String {
+fn net(price: &Value, fee_bps: u16) -> String {
     let micros = price.as_f64().map_or(0.0, |usd| (usd * 1e6).round());
-    let fee = (micros * fee_bps as f64 / 10_000.0).floor();
+    let fee = (micros * f64::from(fee_bps) / 10_000.0).floor();
     if micros == 0.0 { String::new() } else { format!("you get {} a call", (micros - fee) / 1e6) }
 }
 

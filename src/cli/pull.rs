@@ -3,8 +3,9 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::json;
-use tollhouse_api::{Language, UploadedHandler};
+use tollhouse_api::UploadedHandler;
 use tollhouse_catalog::{response_hash, seed_tools::HANDLERS};
+use tollhouse_protocol::Language;
 use tollhouse_tool::{Slug, StaticResponse};
 
 use super::{
@@ -135,7 +136,7 @@ async fn source(
     handler: Option<&UploadedHandler>,
     base: Option<&Baseline>,
 ) -> Result<(Option<FileWrite>, Option<String>)> {
-    let response = handler.and_then(|handler| handler.response.as_ref()?.as_str());
+    let response = handler.and_then(|handler| handler.response.as_ref()).map(StaticResponse::text);
     let theirs = match handler.map(|handler| (&handler.source, handler.language)) {
         Some((Some(source), Some(Language::Ts))) => Some(("handler.ts", source.clone())),
         Some((Some(source), _)) => Some(("handler.js", source.clone())),

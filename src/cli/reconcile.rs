@@ -33,7 +33,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
             table.row(["unknown", &transfer.transaction, &transfer.block.to_string(), "", &transfer.amount]);
         }
         for transfer in &all.missing {
-            table.row(["missing", &transfer.transaction, "", &transfer.receipt_id, &transfer.amount]);
+            table.row(["missing", &transfer.transaction, "", transfer.receipt_id.as_str(), &transfer.amount]);
         }
         for transaction in &all.doubled {
             table.row(["doubled", &transaction.transaction, "", &transaction.receipt_ids.join(" "), ""]);

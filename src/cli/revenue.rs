@@ -1,6 +1,7 @@
 //! `tollhouse revenue`: shows the revenue of a builder's own tools, and for admins that of the host.
 
-use tollhouse_api::{EndpointRevenue, HostRevenue, Revenue, RevenueTotals, Timestamp};
+use tollhouse_api::{EndpointRevenue, HostRevenue, Revenue, RevenueTotals};
+use tollhouse_base::clock::Timestamp;
 
 use super::base::{client::CredentialChoice, error::Result, session::Session, table::Table, text::usd};
 
@@ -66,7 +67,7 @@ async fn own(session: &Session, args: &Args) -> Result<Option<Timestamp>> {
 fn table(day: &'static str, tools: &[EndpointRevenue]) -> Table {
     let mut table = Table::new(&["endpoint", day, ">calls", ">failed", ">paid", ">gross", ">fees", ">refunded", ">net"]);
     for tool in tools {
-        table.row(row(&tool.endpoint_slug, "", &tool.totals));
+        table.row(row(tool.endpoint_slug.as_str(), "", &tool.totals));
         for (day, calls) in tool.calls_by_day.iter().flatten() {
             let failed = tool.failed_by_day.as_ref().and_then(|failed| failed.get(day)).copied().unwrap_or_default();
             table.row(["", day, &calls.to_string(), &failed.to_string(), "", "", "", "", ""]);

@@ -2,11 +2,9 @@
 //! revision that was read.
 
 use serde_json::{Map, Value, json};
-use tollhouse_api::{
-    Capabilities, EndpointResponse, Finding, OwnEndpoint, OwnEndpointResponse, PendingReview, ReviewDecision, ReviewPage, ReviewVerdict,
-    Tier,
-};
-use tollhouse_tool::Slug;
+use tollhouse_api::{EndpointResponse, OwnEndpoint, OwnEndpointResponse, PendingReview, ReviewPage, ReviewVerdict};
+use tollhouse_protocol::Tier;
+use tollhouse_tool::{Capabilities, ReviewAction, Slug, finding::Finding};
 
 use super::{
     base::{
@@ -92,12 +90,12 @@ pub(crate) async fn run(session: &Session, back: HistoryArgs, command: Option<Re
         None => list(session, &back).await,
         Some(Reviews::List(back)) => list(session, &back).await,
         Some(Reviews::Show(args)) => show(session, args).await,
-        Some(Reviews::Approve(args)) => decide(session, args, ReviewDecision::Approve).await,
-        Some(Reviews::Reject(args)) => decide(session, args, ReviewDecision::Reject).await,
-        Some(Reviews::Reopen(args)) => decide(session, args, ReviewDecision::Reopen).await,
-        Some(Reviews::Revoke(args)) => decide(session, args, ReviewDecision::Revoke).await,
-        Some(Reviews::Takedown(args)) => decide(session, args, ReviewDecision::Takedown).await,
-        Some(Reviews::Restore(args)) => decide(session, args, ReviewDecision::Restore).await,
+        Some(Reviews::Approve(args)) => decide(session, args, ReviewAction::Approve).await,
+        Some(Reviews::Reject(args)) => decide(session, args, ReviewAction::Reject).await,
+        Some(Reviews::Reopen(args)) => decide(session, args, ReviewAction::Reopen).await,
+        Some(Reviews::Revoke(args)) => decide(session, args, ReviewAction::Revoke).await,
+        Some(Reviews::Takedown(args)) => decide(session, args, ReviewAction::Takedown).await,
+        Some(Reviews::Restore(args)) => decide(session, args, ReviewAction::Restore).await,
     }
 }
 
@@ -108,7 +106,7 @@ async fn list(session: &Session, back: &HistoryArgs) -> Result {
     paging::print(session.out, page, heads, "nothing waits for you", |one| {
         let asks = with_hosts(&one.requested_capabilities, &one.requested_hosts);
         let findings = one.findings.as_ref().map_or(0, Vec::len).to_string();
-        [one.slug.clone(), moment(one.since), one.revision.to_string(), asks, name(one.content), findings, one.owner.clone()]
+        [one.slug.to_string(), moment(one.since), one.revision.to_string(), asks, name(one.content), findings, one.owner.clone()]
     })
 }
 
@@ -121,7 +119,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     let endpoint = own(answer).ok_or_else(|| Error::refused("the host does not show the complete record"))?;
     let (common, review) = (&endpoint.common, &endpoint.review);
     let mut facts = FactList::default();
-    facts.add("slug", &common.slug);
+    facts.add("slug", common.slug.as_str());
     facts.add("title", &common.title);
     facts.add("owner", &endpoint.owner);
     facts.add("review", name(review.state));
@@ -150,7 +148,7 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
 /// Returns the findings in a tool. The records of its review and of its content contain the same findings, and only one
 /// of them has line numbers, so duplicates are merged.
 fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
-    let content = endpoint.content_safety.iter().flatten().flat_map(|content| &content.findings);
+    let content = endpoint.content_safety.iter().flat_map(|content| &content.findings);
     let mut found: Vec<&Finding> = vec![];
     for finding in endpoint.review.findings.iter().chain(content) {
         let is_same = |known: &&mut &Finding| {
@@ -166,7 +164,7 @@ fn findings(endpoint: &OwnEndpoint) -> Vec<&Finding> {
     found
 }
 
-async fn decide(session: &Session, args: DecideArgs, decision: ReviewDecision) -> Result {
+async fn decide(session: &Session, args: DecideArgs, decision: ReviewAction) -> Result {
     let what = name(decision);
     if !args.yes && !prompt::is_interactive() {
         return prompt::require_confirmation(&format!("{what} {}", args.slug), "--yes");
@@ -183,7 +181,7 @@ async fn decide(session: &Session, args: DecideArgs, decision: ReviewDecision) -
     }
     let verdict = ReviewVerdict {
         decision,
-        capabilities: args.capabilities.map(|names| Capabilities(names.into_iter().map(|name| (name, true)).collect())),
+        capabilities: args.capabilities.as_deref().map(capabilities).transpose()?,
         allowed_hosts: args.hosts,
         limits: args.limit.into_iter().map(|(name, value)| (name, Value::from(value))).collect(),
         tier: args.tier,
@@ -203,16 +201,29 @@ async fn decide(session: &Session, args: DecideArgs, decision: ReviewDecision) -
     })
 }
 
+/// Returns the set of the capabilities with these names.
+///
+/// # Errors
+///
+/// There is no capability with one of the names.
+fn capabilities(names: &[String]) -> Result<Capabilities> {
+    let named: Map<_, _> = names.iter().map(|name| (name.clone(), Value::Bool(true))).collect();
+    serde_json::from_value(named.into()).map_err(|error| Error::refused(format!("--capabilities: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
-    use tollhouse_api::{ContentSafety, ScanOutcome, Severity};
+    use tollhouse_tool::{
+        ContentSafety,
+        finding::{ScanOutcome, Severity},
+    };
 
     use super::*;
     use crate::show::tests::record;
 
     #[test]
     fn each_finding_is_listed_once_and_with_its_line() {
-        let finding = |rule: &str, field: &str, line: Option<u64>| Finding {
+        let finding = |rule: &str, field: &str, line: Option<u32>| Finding {
             rule: rule.to_owned(),
             severity: Severity::Review,
             field: field.to_owned(),
@@ -223,7 +234,7 @@ mod tests {
         let listed = |review: Vec<Finding>, content: Vec<Finding>| {
             let content =
                 ContentSafety { outcome: ScanOutcome::Review, policy_version: String::new(), attested_at: None, findings: content };
-            let mut endpoint = OwnEndpoint { content_safety: Some(Some(content)), ..record() };
+            let mut endpoint = OwnEndpoint { content_safety: Some(content), ..record() };
             endpoint.review.findings = review;
             findings(&endpoint).into_iter().map(found_at).collect::<Vec<_>>()
         };

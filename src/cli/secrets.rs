@@ -99,7 +99,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     let visibility = if args.auth { SecretVisibility::Auth } else { SecretVisibility::Env };
     let mut done = Vec::<Secret>::new();
     for (name, value) in values {
-        let body = SetSecretRequest { name, value: value.expose().to_owned(), visibility };
+        let body = SetSecretRequest { name, value: Zeroizing::new(value.expose().to_owned()), visibility };
         let ended = session.client.post(&["ai", "endpoints", slug.as_str(), "secrets"]).json(&body).send::<SecretResponse>().await;
         let set = ended.map_err(|error| match done.len() {
             0 => error,

@@ -55,7 +55,7 @@ async fn unresolved(session: &Session, paging: &PageArgs) -> Result {
     let heads = ["payment", "since", ">price", "tool", "network", "payer", "transaction"];
     paging::print(session.out, page, heads, "of every settlement it is known how it ended, or it is still asked about", |one| {
         let (since, price, transaction) = (moment(one.since), usd(one.price_usd), optional(one.transaction.as_ref()));
-        [one.payment_id.clone(), since, price, one.slug.clone(), one.network.clone(), one.payer.clone(), transaction]
+        [one.payment_id.to_string(), since, price, one.slug.to_string(), one.network.clone(), one.payer.clone(), transaction]
     })
 }
 
@@ -71,6 +71,6 @@ async fn resolve(session: &Session, args: ResolveArgs) -> Result {
     let asking = session.client.post(&["ai", "admin", "unresolved", &args.id]).by(CredentialChoice::Admin);
     let answer = asking.json(&SettlementVerdict { decision, transaction }).send::<PaymentResponse>().await;
     session.out.print(&answer.map_err(|error| error.flags(&[("transaction", "paid")]))?.body, |PaymentResponse { payment, .. }| {
-        format!("{} is {}\n", line(&payment.payment_id), name(payment.state))
+        format!("{} is {}\n", line(payment.payment_id.as_str()), name(payment.state))
     })
 }

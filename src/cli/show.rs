@@ -1,8 +1,8 @@
 //! `tollhouse show` and `versions`: show a tool, the stored versions of its handler, and its source.
 
 use serde_json::json;
-use tollhouse_api::{EndpointResponse, EndpointView, OwnEndpoint, ReviewState, SettleTime};
-use tollhouse_tool::{Slug, WithResponse};
+use tollhouse_api::{EndpointResponse, EndpointSourceResponse, EndpointView, OwnEndpoint, ReviewState};
+use tollhouse_tool::{SettleTime, Slug, StaticResponse};
 
 use super::base::{
     changed::short,
@@ -49,13 +49,12 @@ async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Resu
         None => None,
     };
     let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "source"]).query_opt("version", version);
-    let answer = asking.send_for_handler().await?.body;
+    let answer: EndpointSourceResponse = asking.send().await?.body;
     match &answer.handler.source {
         Some(source) if !session.out.json => session.out.copy(source),
         Some(_) | None => {
-            let document = json!(answer).as_object().cloned().unwrap_or_default();
-            let response = answer.handler.response.as_ref().and_then(|response| response.as_str()).unwrap_or("null");
-            session.out.print(&WithResponse(&document), |_| json_text_for_people(response).unwrap_or_default() + "\n")
+            let response = answer.handler.response.as_ref().map_or("null", StaticResponse::text);
+            session.out.print(&answer, |_| json_text_for_people(response).unwrap_or_default() + "\n")
         }
     }
 }
@@ -99,7 +98,7 @@ fn details(endpoint: &EndpointView) -> String {
     };
     let charges_before = own.is_some_and(|own| own.settle == SettleTime::Before) || public.is_some_and(|public| public.settle.is_some());
     let mut facts = FactList::default();
-    facts.add("slug", &common.slug);
+    facts.add("slug", common.slug.as_str());
     facts.add("title", &common.title);
     facts.add("status", name(common.status));
     facts.add("url", &common.url);
@@ -158,13 +157,15 @@ pub(crate) async fn versions(session: &Session, args: VersionsArgs) -> Result {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use tollhouse_base::id::EndpointId;
+
     use super::*;
 
     /// Returns the record of a tool.
     pub(crate) fn record() -> OwnEndpoint {
         let record = json!({
-            "slug": "a", "id": "ep_1", "title": "A", "description": "", "status": "active", "priceUsd": 0.01, "tags": ["x"], "method": "POST",
-            "handlerType": "js_request_response", "runtime": "admin_gated_js_request_response_v1", "url": "https://a.example/tools/a",
+            "slug": "abc", "id": EndpointId::generate(), "title": "A", "description": "", "status": "active", "priceUsd": 0.01, "tags": ["x"], "method": "POST",
+            "handlerType": "js_request_response", "runtime": "admin_gated_js_request_response_v1", "url": "https://a.example/tools/abc",
             "pricingMode": "fixed_price_success_receipt", "inputSchema": {"type": "object"}, "outputSchema": {}, "isolation": "warm",
             "capabilities": {"kv": true, "files": false}, "requestedCapabilities": {"httpGetJson": true, "kv": false}, "allowedHosts": [],
             "requestedHosts": ["API.example.com"], "limits": {"wallMs": 5000}, "ownLimits": {"wallMs": 5000}, "limitCaps": {}, "tier": "jit",
@@ -177,7 +178,7 @@ pub(crate) mod tests {
 
     #[test]
     fn version_is_named_by_the_start_of_its_hash() {
-        let stored = |version: &str| json!({ "version": version, "createdAt": "2026-11-21T09:58:03.000Z" });
+        let stored = |version: &str| json!({ "version": version, "createdAt": "2026-11-21T09:58:03.000Z", "by": "owner" });
         let versions = json!([stored("sha256:3f9a1c0b22"), stored("sha256:3f9a2d0b22")]);
         let record = OwnEndpoint { versions: serde_json::from_value(versions).unwrap(), ..record() };
         assert_eq!(whole(&record, "3f9a1"), "sha256:3f9a1c0b22");

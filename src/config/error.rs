@@ -27,6 +27,10 @@ pub enum SettingsError {
     NotSettledBy { facilitator: FacilitatorKind, network: &'static str },
     #[error("play money and real money do not go together on one host: `simulated` settles on all of its networks, or on none")]
     PlayAndRealMoney,
+    #[error(
+        "`{test}` is a test network, whose tokens are worthless, and `{main}` is not: whoever pays on `{test}` would get a tool for nothing, and its builder would be owed real money. Name networks of one kind in `TOLLHOUSE_NETWORK`, and use one host for each"
+    )]
+    TestAndMainNetworks { test: &'static str, main: &'static str },
     #[error("an entry of `{setting}` is not of the form `NETWORK=VALUE`")]
     NoPair { setting: &'static str },
     #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]

@@ -35,6 +35,10 @@ const ADDRESS_CONNECTIONS: usize = 256;
 const FOLLOWERS: usize = 1_024;
 const ADDRESS_FOLLOWERS: usize = 64;
 
+/// Default limits on requests that wait for running calls: for the run of one payment, and of one address.
+const PAYMENT_JOINS: usize = 16;
+const ADDRESS_JOINS: usize = 64;
+
 /// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
 
@@ -73,15 +77,24 @@ pub struct HttpFlags {
     /// The same for one client address, all payers together; 0 is no limit [default: 60, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
     pub address_failures: Option<u32>,
-    /// The same for one tool, by x402 payers who have not paid for it within an hour; 0 is no limit [default: 100]
+    /// The same for one tool, by payers who have not paid for it within an hour; runs on credit have a limit of their own; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
+    /// Refused x402 payments per minute of one client address, before its further ones get 429; 0 is no limit [default: 60, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_REFUSED_PAYMENTS")]
+    pub address_refused_payments: Option<u32>,
     /// Concurrent checks and dry runs of one builder, or of all admins [default: 4]
     #[arg(long, env = "TOLLHOUSE_DRY_RUNS")]
     pub dry_runs: Option<usize>,
     /// Concurrent outgoing requests for one client address: to sellers for `/x402/quote`, and to services that know routes [default: 4]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_ASKING")]
     pub address_asking: Option<usize>,
+    /// Requests that wait for the result of one payment's running call; further ones get 409 [default: 16]
+    #[arg(long, env = "TOLLHOUSE_PAYMENT_JOINS")]
+    pub payment_joins: Option<usize>,
+    /// Requests of one client address that wait for results of running calls; further ones get 409; 0 is no limit [default: 64, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_JOINS")]
+    pub address_joins: Option<usize>,
     /// Concurrent connections; further ones get 503 or are closed; 0 is no limit [default: 4096, or as many as a quarter of the descriptors that the system allows]
     #[arg(long, env = "TOLLHOUSE_CONNECTIONS")]
     pub connections: Option<usize>,
@@ -160,12 +173,23 @@ pub struct HttpSettings {
     pub dry_runs: usize,
     /// Limit on concurrent outgoing requests for one client address.
     pub asking: usize,
+    /// Limits on requests that wait for running calls of their payments.
+    pub joins: JoinSettings,
     /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
     /// Trusted proxies.
     pub proxies: ProxySettings,
     /// Interval between `progress` events of a streamed call.
     pub progress: Duration,
+}
+
+/// Limits on requests that wait for running calls of their payments.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinSettings {
+    /// Maximum for the run of one payment.
+    pub of_payment: usize,
+    /// Maximum of one client address. `None` means no limit.
+    pub of_address: Option<usize>,
 }
 
 /// Limits on connections, bodies and responses. `None` means no limit.
@@ -268,6 +292,10 @@ impl HttpFlags {
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
+            joins: JoinSettings {
+                of_payment: self.payment_joins.unwrap_or(PAYMENT_JOINS).max(1),
+                of_address: some(self.address_joins.unwrap_or(if one_address { 0 } else { ADDRESS_JOINS })),
+            },
             intake: self.intake(one_address),
             proxies,
         })
@@ -285,11 +313,13 @@ impl HttpFlags {
 
     fn failed_runs(&self, listen: IpAddr) -> FailedRuns {
         let of = |given: Option<u32>, max| given.map_or(max, NonZeroU32::new);
-        let FailedRuns { of_payer, of_address, of_tool } = FailedRuns::default();
+        let FailedRuns { of_payer, of_address, of_tool, refused_of_address } = FailedRuns::default();
+        let one_address = self.sees_one_address(listen);
         FailedRuns {
             of_payer: of(self.payer_failures, of_payer),
             of_address: of(self.address_failures, of_address.filter(|_| !listen.is_loopback())),
             of_tool: of(self.tool_failures, of_tool),
+            refused_of_address: of(self.address_refused_payments, refused_of_address.filter(|_| !one_address)),
         }
     }
 
@@ -368,9 +398,12 @@ mod tests {
         };
         let alone = resolve(&[]).unwrap();
         assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        assert_eq!(alone.failed_runs.refused_of_address, None);
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
         assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        assert_eq!(behind.failed_runs.refused_of_address.map(NonZeroU32::get), Some(60));
+        assert_eq!((alone.joins.of_address, behind.joins.of_address), (None, Some(ADDRESS_JOINS)));
         let mapped = resolve(&["::ffff:10.0.0.0/104", "::ffff:127.0.0.1", "::ffff:0:0/96", "2001:db8::/32"]).unwrap();
         let trusted: Vec<_> = mapped.proxies.trusted.iter().map(ToString::to_string).collect();
         assert_eq!(trusted, ["10.0.0.0/8", "127.0.0.1/32", "0.0.0.0/0", "2001:db8::/32"]);

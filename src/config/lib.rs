@@ -38,7 +38,7 @@ pub use self::{
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        ProxySettings,
+        JoinSettings, ProxySettings,
     },
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},

@@ -237,6 +237,10 @@ impl MoneyFlags {
         if plays && kind_where(|kind| !kind.is_simulated()).is_some() {
             return Err(SettingsError::PlayAndRealMoney);
         }
+        let network_where = |is_test| networks.iter().map(|on| on.network).find(|network| network.is_test == is_test);
+        if !plays && let (Some(test), Some(main)) = (network_where(true), network_where(false)) {
+            return Err(SettingsError::TestAndMainNetworks { test: test.name, main: main.name });
+        }
         let in_public = !listen.ip().is_loopback() && !self.allow_simulated_public.unwrap_or(false);
         if plays && in_public {
             return Err(SettingsError::SimulatedInPublic(listen));

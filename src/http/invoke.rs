@@ -62,6 +62,8 @@ async fn invoke(
     };
     let head = tools::request_head(&calling, "POST", &parts.uri, vec![], &parts.headers);
     let call = Call { live, by, entry_method: EntryMethod::Post, input, offered, quote, head, from: network(peer.ip()), progress: None };
+    // A call may wait for long.
+    drop(parts);
     if streamed {
         return Ok(stream::events(calling, call));
     }

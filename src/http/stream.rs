@@ -55,14 +55,16 @@ fn follow(
         let ended = loop {
             tokio::select! {
                 biased;
-                Some(progress) = updates.recv() => { _ = events.send(progress_event(progress, started)).await; }
+                Some(progress) = updates.recv() => send_progress(&events, progress, started).await,
                 ended = &mut performing => break ended,
-                // The call continues without its reader, because the payment may be settling.
+                // The call continues without its reader, because the payment may be settling. Only a request that
+                // joined another one stops waiting.
+                () = events.closed() => return,
                 _ = ticks.tick() => { _ = events.try_send(event("progress", &json!({ "elapsedMs": elapsed_ms(started) }))); }
             }
         };
         while let Ok(progress) = updates.try_recv() {
-            _ = events.send(progress_event(progress, started)).await;
+            send_progress(&events, progress, started).await;
         }
         _ = events.send(final_event(&calling, ended).await).await;
     };
@@ -74,8 +76,17 @@ fn follow(
     sse::response(body)
 }
 
-fn progress_event(progress: Progress, started: Instant) -> Event {
-    match progress {
+/// Sends the event of a progress, if it has one.
+async fn send_progress(events: &mpsc::Sender<Event>, progress: Progress, started: Instant) {
+    if let Some(event) = progress_event(progress, started) {
+        _ = events.send(event).await;
+    }
+}
+
+fn progress_event(progress: Progress, started: Instant) -> Option<Event> {
+    Some(match progress {
+        // `accepted` contains the payment.
+        Progress::Admitted(_) => return None,
         Progress::Accepted { call, payment, receipt } => {
             event("accepted", &json!({ "callId": call, "paymentId": payment, "receiptId": receipt }))
         }
@@ -86,7 +97,7 @@ fn progress_event(progress: Progress, started: Instant) -> Event {
             }
             event("progress", &body)
         }
-    }
+    })
 }
 
 fn elapsed_ms(started: Instant) -> u64 {

@@ -145,7 +145,10 @@ async fn called(calling: Arc<CallServices>, slug: String, peer: SocketAddr, requ
     let method = method(&parts);
     let head = request_head(&calling, method, &parts.uri, query, &parts.headers);
     let call = Call { live, by, entry_method: option, input, offered, quote, head, from: network(peer.ip()), progress: None };
-    if sse::requested(&parts.headers) {
+    let streamed = sse::requested(&parts.headers);
+    // A call may wait for long.
+    drop(parts);
+    if streamed {
         return Ok(stream::events(calling, call));
     }
     Ok(reply::without_body(&calling.calls.perform(call).await?))

@@ -157,14 +157,9 @@ impl Tasks {
         permit: TaskPermit,
         dialect: Dialect,
     ) -> Result<TaskStart, StoreError> {
-        let payment = tokio::select! {
-            biased;
-            ended = &mut started.run => return Ok(TaskStart::Ended(ended)),
-            Some(progress) = next(&mut started.progress) => match progress {
-                Progress::Accepted { payment, .. } => payment,
-                Progress::Update(_) => None,
-            },
-            () = tokio::time::sleep(START) => None,
+        let payment = match until_accepted(&mut started).await {
+            Ok(payment) => payment,
+            Err(ended) => return Ok(TaskStart::Ended(ended)),
         };
         let now = self.clock.now();
         let id = new_id()?;
@@ -182,20 +177,29 @@ impl Tasks {
         }
         started.stop.take().map(DropGuard::disarm);
         let created = CreateTaskResult::new(record.task_view(&id, "running".to_owned()));
-        let tasks = Arc::clone(self);
-        self.background.spawn(async move { tasks.follow(id, permit, dialect, started).await });
+        let (tasks, has_payment) = (Arc::clone(self), record.payment.is_some());
+        self.background.spawn(async move { tasks.follow(id, permit, dialect, started, has_payment).await });
         Ok(TaskStart::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
-    /// Waits for the end of a task and records its handler's progress.
-    async fn follow(&self, id: String, permit: TaskPermit, dialect: Dialect, mut started: StartedCall) {
+    /// Waits for the end of a task and records its handler's progress, and its payment unless the task `has_payment`.
+    async fn follow(&self, id: String, permit: TaskPermit, dialect: Dialect, mut started: StartedCall, mut has_payment: bool) {
         let ended = loop {
             tokio::select! {
                 biased;
                 ended = &mut started.run => break ended,
                 Some(progress) = next(&mut started.progress) => {
-                    if let (Progress::Update(received), Some(running)) = (progress, self.running().get_mut(&id)) {
-                        running.progress = Some(received.message);
+                    match progress {
+                        Progress::Admitted(payment) | Progress::Accepted { payment: Some(payment), .. } if !has_payment => {
+                            has_payment = true;
+                            self.note_payment(&id, &payment).await;
+                        }
+                        Progress::Admitted(_) | Progress::Accepted { .. } => {}
+                        Progress::Update(received) => {
+                            if let Some(running) = self.running().get_mut(&id) {
+                                running.progress = Some(received.message);
+                            }
+                        }
                     }
                 }
             }
@@ -234,6 +238,20 @@ impl Tasks {
         let removed = self.unpaid.put(id, UnpaidEnd { owner, bytes, until, done });
         if let Err(error) = self.remove(&removed).await {
             tracing::warn!(%error, "displaced tasks could not be removed from the store; they stay until they expire");
+        }
+    }
+
+    /// Stores the payment of a task that began before its payment was reserved. If the process dies, the payment shows
+    /// how the task ended.
+    async fn note_payment(&self, id: &str, payment: &PaymentId) {
+        let noting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
+                tx.replace(&TASKS, &row, &TaskRecord { payment: Some(payment.clone()), ..row.value.clone() });
+            }
+            tx.answer::<_, StoreError>(())
+        });
+        if let Err(error) = noting.await {
+            tracing::warn!(%error, "the payment of a task could not be stored; if the host dies before the task ends, the task does not name it");
         }
     }
 
@@ -336,6 +354,28 @@ fn refused(error: &CallError, dialect: Dialect) -> TaskState {
     match answer::failed(&ApiError::from(error), dialect) {
         Ok(result) => TaskState::Completed(completed(result.into())),
         Err(error) => TaskState::Failed(as_object(&error)),
+    }
+}
+
+/// Waits until the handler of a call starts, at most [`START`]. Returns the payment, if it is reserved by then. It may be
+/// settled long before the handler starts.
+///
+/// # Errors
+///
+/// The end of the call, if it ended before.
+async fn until_accepted(started: &mut StartedCall) -> Result<Option<PaymentId>, Result<CompletedCall, Arc<CallError>>> {
+    let (mut payment, deadline) = (None, tokio::time::Instant::now() + START);
+    loop {
+        tokio::select! {
+            biased;
+            ended = &mut started.run => return Err(ended),
+            Some(progress) = next(&mut started.progress) => match progress {
+                Progress::Admitted(admitted) => payment = Some(admitted),
+                Progress::Accepted { payment: accepted, .. } => return Ok(accepted.or(payment)),
+                Progress::Update(_) => return Ok(payment),
+            },
+            () = tokio::time::sleep_until(deadline) => return Ok(payment),
+        }
     }
 }
 

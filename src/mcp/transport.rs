@@ -257,7 +257,12 @@ impl Transport {
         let mut is_first = true;
         for member in members {
             let response = match member {
-                Member::Request(request) => self.message(parts.clone(), request, AcceptedForms::JsonOnly).await,
+                Member::Request(request) => tokio::select! {
+                    biased;
+                    response = self.message(parts.clone(), request, AcceptedForms::JsonOnly) => response,
+                    // The call continues, but a request that joined another one stops waiting.
+                    () = chunks.closed() => return Ok(()),
+                },
                 Member::Wrong(reason, id) => refusal(StatusCode::BAD_REQUEST, id, error_data(&ApiError::bad_request(reason))),
                 Member::Silent(message) => {
                     self.cancel(&parts.headers, &Message::parse(&message));

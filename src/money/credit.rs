@@ -16,7 +16,7 @@ mod spend;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 use tollhouse_account::credential;
@@ -49,11 +49,13 @@ pub struct Credits {
     /// Micro-dollars held by calls in flight in this process. If a balance or budget suffices for one call, only one is
     /// admitted at a time.
     held: Mutex<CreditHolds>,
+    /// Number of times that a held amount was released or lowered.
+    releases: AtomicU64,
 }
 
 impl Credits {
     pub(super) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Arc::new(Self { store, clock, held: Mutex::default() })
+        Arc::new(Self { store, clock, held: Mutex::default(), releases: AtomicU64::new(0) })
     }
 
     /// Returns the credit with this id.

@@ -134,6 +134,12 @@ pub trait Facilitator: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Returns whether it fails for everybody now. A run whose settlement it could not prepare counts as unpaid
+    /// otherwise. It must find out by a request that no payer can influence.
+    async fn is_down(&self, _payment: &OfferedX402) -> bool {
+        true
+    }
+
     /// Discards a prepared transaction, which will not be sent.
     fn abandon(&self, _transaction: &str) {}
 

@@ -31,6 +31,7 @@ mod credit;
 mod facilitator;
 pub mod ledger;
 mod limits;
+mod log_gate;
 mod network;
 pub mod payer;
 mod payment_config;

@@ -26,6 +26,7 @@ mod sliding_window;
 pub(super) mod unpaid_runs;
 mod unresolved;
 mod unsent;
+mod verifications;
 mod warnings;
 
 use std::{
@@ -51,6 +52,7 @@ use super::{
     AcceptedToken, CallTerms, CredentialObserver, Credit, Credits, EntryMethod, Facilitators, OfferedX402, PaymentConfig, PaymentId,
     PaymentState, ReceiptFinisher, Refusal, StoredAnswer, WireVersion, X402Challenge,
     credit::CreditHold,
+    log_gate::LogGate,
     payments::{
         alarms::Alarms,
         balance_holds::{BalanceHold, BalanceHolds},
@@ -59,6 +61,7 @@ use super::{
         record::{ExpiryInfo, OwedPayment, PaymentRecord},
         retry::{Pass, PollBackoff, PollSlots},
         unpaid_runs::{RunParties, RunPermit, UnpaidRunLimiter},
+        verifications::Verifications,
     },
     receipt::PaymentKind,
     unresolved::index,
@@ -150,6 +153,8 @@ struct RunHolds {
     balance: Option<BalanceHold>,
     gas: Option<GasHold>,
     by_contract: bool,
+    /// Whether the settlement failed because its facilitator fails for everybody, which is not the payer's fault.
+    is_excusable: bool,
 }
 
 /// A settlement whose outcome is unknown, and what was counted for it.
@@ -193,11 +198,15 @@ pub struct Payments {
     /// Store of large answers.
     objects: Arc<Objects>,
     throttle: Arc<UnpaidRunLimiter>,
+    verifications: Verifications,
     /// Amounts of payers' balances held by runs in flight.
     balance_holds: Arc<BalanceHolds>,
     /// Gas burned by settlements that did not pay.
     gas: Arc<GasMeter>,
     alarms: Alarms,
+    /// Limit log lines about payments that could not be verified, and about settlements that could not be prepared.
+    unverified: LogGate,
+    unprepared: LogGate,
     /// The runs whose settlements this process keeps open.
     open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
     /// Held while a payment is bound, so that requests with the same payment are handled one after the other.
@@ -232,6 +241,7 @@ impl Payments {
         objects: Arc<Objects>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
+        let verifications = Verifications::new(config.failed_runs.refused_of_address);
         let (throttle, gas) = (UnpaidRunLimiter::new(config.failed_runs), GasMeter::new(config.gas));
         let facilitators = facilitators.into();
         Arc::new(Self {
@@ -245,9 +255,12 @@ impl Payments {
             credits,
             objects,
             throttle,
+            verifications,
             balance_holds: Arc::default(),
             gas,
             alarms: Alarms::new(),
+            unverified: LogGate::default(),
+            unprepared: LogGate::default(),
             open_runs: Mutex::default(),
             twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
@@ -330,6 +343,7 @@ impl Payments {
     /// Forgets inactive payers and tools, to bound memory.
     pub fn prune_idle(&self) {
         self.throttle.prune_idle();
+        self.verifications.prune_idle();
         self.gas.prune_idle();
         // This host gets no news of a settlement that another host has taken over.
         let open = self.retries();
@@ -339,7 +353,7 @@ impl Payments {
     /// Returns the counts of payers and tools to share with other hosts of the store.
     pub fn tallies(&self) -> SharedCounts {
         let (runs, gas) = (self.throttle.tallies(), self.gas.tallies());
-        runs.into_iter().chain(gas).collect()
+        runs.into_iter().chain(gas).chain(self.verifications.tally()).collect()
     }
 
     /// Returns the number of settlements whose outcome is unknown.

@@ -276,6 +276,16 @@ impl Replica {
         Ok(LiveReplicas(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
     }
 
+    /// Returns the number of replicas with valid leases, including this one. A replica that was killed counts until its
+    /// lease is over.
+    pub async fn count(&self) -> Result<u32, StoreError> {
+        if !self.shared {
+            return Ok(1);
+        }
+        let holders = self.holders(self.store.now().await?).await?;
+        Ok(u32::try_from(holders.filter(|id| *id != self.id).count()).unwrap_or(u32::MAX).saturating_add(1))
+    }
+
     /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas
     /// without a lease are gone.
     fn is_steady(&self, now: Timestamp) -> bool {

@@ -115,6 +115,8 @@ struct Plan {
     always: Option<Fault>,
     /// Whether reads fail.
     blind: bool,
+    /// Number of reads requested so far.
+    reads: u64,
 }
 
 impl<S> FaultyStore<S> {
@@ -148,13 +150,18 @@ impl<S> FaultyStore<S> {
     /// Cancels all planned faults.
     pub fn heal(&self) {
         let mut plan = self.plan();
-        *plan = Plan { requested: plan.requested, ..Plan::default() };
+        *plan = Plan { requested: plan.requested, reads: plan.reads, ..Plan::default() };
     }
 
     /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
     /// turn.
     pub fn commits(&self) -> u64 {
         self.plan().requested
+    }
+
+    /// Returns the number of reads requested so far, including failed ones.
+    pub fn reads(&self) -> u64 {
+        self.plan().reads
     }
 
     /// Returns the wrapped store.
@@ -181,7 +188,9 @@ impl<S: Store> StoreWrapper for FaultyStore<S> {
     }
 
     fn before_read(&self) -> Result<(), StoreError> {
-        if self.plan().blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
+        let mut plan = self.plan();
+        plan.reads += 1;
+        if plan.blind { Err(StoreError::Away("a planned fault".to_owned())) } else { Ok(()) }
     }
 
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {

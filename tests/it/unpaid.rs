@@ -269,6 +269,24 @@ async fn runs_whose_settlement_is_refused_are_runs_for_nothing() {
     host.call_credit("moody", &json!({}), &credit).await.is(200);
 }
 
+#[tokio::test]
+async fn refused_payments_of_an_address_get_429_beyond_their_limit() {
+    let host = Host::builder().flag("--address-refused-payments", 2).start().await;
+    host.publish(&js("moody", PRICE, MOODY)).await;
+    let (payer, challenge) = (Payer::funded(&host, 1.0).await, host.challenge("moody").await);
+    let bought = payer.pay(&challenge);
+    host.call_paid("moody", &json!({}), &bought).await.is(200);
+    for _ in 0..2 {
+        host.call_paid("moody", &json!({}), &Payer::new().pay(&challenge)).await.is(402);
+    }
+    let refused = host.call_paid("moody", &json!({}), &payer.pay(&challenge)).await;
+    refused.clone().fails(429, "rate_limited", "caller");
+    assert!(refused.has("ratelimit").contains("refused-payments"), "{refused:?}");
+    // An answer that was bought is served.
+    host.call_paid("moody", &json!({}), &bought).await.is(200);
+    assert_eq!(host.balance(&payer.address).await, FUNDS - MICROS);
+}
+
 /// Warnings were once only in `/health`, where operators had to look for them.
 #[tokio::test]
 async fn an_alarm_is_logged_once_when_it_begins() {

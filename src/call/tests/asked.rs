@@ -53,6 +53,7 @@ async fn listeners_get_the_start_of_a_call_and_its_receipt() {
     let live = fixture.tool(0.01).await;
     let (progress, mut reported) = mpsc::channel(4);
     let done = fixture.calls.perform(Call { progress: Some(progress), ..fixture.call(&live, pays(1)) }).await.unwrap();
+    assert!(matches!(reported.recv().await, Some(Progress::Admitted(payment)) if Some(&payment) == done.payment.as_ref()));
     let Some(Progress::Accepted { payment, receipt, .. }) = reported.recv().await else { panic!("no event came") };
     assert_eq!((payment, receipt.as_str()), (done.payment, &*done.answer.receipt_id));
     assert!(reported.recv().await.is_none(), "once");

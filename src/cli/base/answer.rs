@@ -8,8 +8,9 @@ use reqwest::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use tollhouse_api::{Charged, Finding};
+use tollhouse_api::Charged;
 use tollhouse_front::{Charged as ChargedByCode, Code};
+use tollhouse_tool::finding::Finding;
 
 use super::{
     error::{Error, Exit, Result},
@@ -37,11 +38,6 @@ impl<T> Answer<T> {
 impl<T: DeserializeOwned> Answer<T> {
     /// Reads a response. Anything but success is an error.
     pub(crate) async fn of(response: reqwest::Response) -> Result<Self> {
-        Self::read(response, |text| serde_json::from_slice(text)).await
-    }
-
-    /// Reads a response whose body `parse` reads. Anything but success is an error.
-    pub(crate) async fn read(response: reqwest::Response, parse: impl FnOnce(&[u8]) -> serde_json::Result<T>) -> Result<Self> {
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_redirection() {
             return Err(redirected(&headers));
@@ -50,7 +46,7 @@ impl<T: DeserializeOwned> Answer<T> {
         if !status.is_success() {
             return Err(refusal(status, &headers, serde_json::from_slice(&text).ok()));
         }
-        let body = parse(&text).map_err(|error| match error.classify() {
+        let body = serde_json::from_slice(&text).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => {
                 let message = format!("the host's answer is not of the form that this version expects: {error}");
                 Error::refused(message).hint("compare its version with `tollhouse --version`")

@@ -9,7 +9,6 @@ use reqwest::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use tollhouse_api::EndpointSourceResponse;
 use tollhouse_config::HiddenValue;
 use tollhouse_tool::WithResponse;
 
@@ -257,19 +256,10 @@ impl PendingRequest<'_> {
 
     /// Sends the request and reads the response.
     pub(crate) async fn send<T: DeserializeOwned>(self) -> Result<Answer<T>> {
-        self.send_for(|text| serde_json::from_slice(text)).await
-    }
-
-    /// Sends the request for a handler and reads the response, in which a static response is its [text](WithResponse).
-    pub(crate) async fn send_for_handler(self) -> Result<Answer<EndpointSourceResponse>> {
-        self.send_for(|text| WithResponse::read(text).and_then(serde_json::from_value)).await
-    }
-
-    async fn send_for<T: DeserializeOwned>(self, parse: impl FnOnce(&[u8]) -> serde_json::Result<T>) -> Result<Answer<T>> {
         let is_change = self.method != Method::GET;
         let request = async {
             let response = Self { max: Some(ANSWER), ..self }.open().await?;
-            Answer::read(response, parse).await
+            Answer::of(response).await
         };
         request.await.map_err(|error| match error.exit {
             Exit::Unavailable if is_change && error.reported.is_empty() => error.more(["whether it was done is not known".to_owned()]),

@@ -1,12 +1,18 @@
 //! Paged lists of a host: reads as many entries as requested, and reports where the rest begins.
 
+use std::fmt::Display;
+
 use serde::{Serialize, de::DeserializeOwned};
 use tollhouse_api::{
     AllPayoutsPage, AuditEntry, AuditPage, BuilderListEntry, BuilderPage, Call, CallPage, Catalog, Credit, CreditHistory, CreditMovement,
     CreditPage, Endpoint, EndpointSummary, EndpointSummaryPage, Event, EventPage, Ledger, LedgerAccount, LogLine, LogPage, Payout,
-    PayoutPage, PayoutReceipt, PayoutReceiptPage, PendingReview, ReviewPage, Timestamp, UnresolvedPage, UnresolvedSettlement,
+    PayoutPage, PayoutReceipt, PayoutReceiptPage, PendingReview, ReviewPage, UnresolvedPage, UnresolvedSettlement,
 };
-use tollhouse_base::{clock::Clock, time_param::TimeParam};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{AuditId, BuilderId, CreditId, PaymentId, PayoutId},
+    time_param::TimeParam,
+};
 
 use super::{client::PendingRequest, error::Result, output::Output, sanitize::line, table::Table};
 
@@ -53,44 +59,46 @@ pub(crate) enum EntryAction {
 /// A page of a list.
 pub(crate) trait Page: Serialize + DeserializeOwned {
     type Entry: Serialize + DeserializeOwned;
+    type Cursor: Display;
 
     /// Name of the list in JSON.
     const LIST: &str;
 
     /// Returns the entries and the cursor of the next page.
-    fn parts(&mut self) -> (&mut Vec<Self::Entry>, &mut Option<String>);
+    fn parts(&mut self) -> (&mut Vec<Self::Entry>, &mut Option<Self::Cursor>);
 }
 
 macro_rules! pages {
-    ($($page:ident: $entries:ident of $entry:ident;)*) => {$(
+    ($($page:ident: $entries:ident of $entry:ident, $($next:ident).+ of $cursor:ident;)*) => {$(
         impl Page for $page {
             type Entry = $entry;
+            type Cursor = $cursor;
 
             const LIST: &str = stringify!($entries);
 
-            fn parts(&mut self) -> (&mut Vec<$entry>, &mut Option<String>) {
-                (&mut self.$entries, &mut self.next_cursor)
+            fn parts(&mut self) -> (&mut Vec<$entry>, &mut Option<$cursor>) {
+                (&mut self.$entries, &mut self.$($next).+)
             }
         }
     )*};
 }
 
 pages! {
-    AllPayoutsPage: payouts of Payout;
-    AuditPage: entries of AuditEntry;
-    BuilderPage: builders of BuilderListEntry;
-    CallPage: calls of Call;
-    Catalog: endpoints of Endpoint;
-    CreditHistory: movements of CreditMovement;
-    CreditPage: credits of Credit;
-    EndpointSummaryPage: endpoints of EndpointSummary;
-    EventPage: events of Event;
-    Ledger: accounts of LedgerAccount;
-    LogPage: logs of LogLine;
-    PayoutPage: payouts of Payout;
-    PayoutReceiptPage: receipts of PayoutReceipt;
-    ReviewPage: reviews of PendingReview;
-    UnresolvedPage: settlements of UnresolvedSettlement;
+    AllPayoutsPage: payouts of Payout, next_cursor of PayoutId;
+    AuditPage: entries of AuditEntry, next_cursor of AuditId;
+    BuilderPage: builders of BuilderListEntry, next_cursor of BuilderId;
+    CallPage: calls of Call, next_cursor of String;
+    Catalog: endpoints of Endpoint, envelope.next_cursor of String;
+    CreditHistory: movements of CreditMovement, next_cursor of String;
+    CreditPage: credits of Credit, next_cursor of CreditId;
+    EndpointSummaryPage: endpoints of EndpointSummary, next_cursor of String;
+    EventPage: events of Event, next_cursor of String;
+    Ledger: accounts of LedgerAccount, next_cursor of String;
+    LogPage: logs of LogLine, next_cursor of String;
+    PayoutPage: payouts of Payout, next_cursor of PayoutId;
+    PayoutReceiptPage: receipts of PayoutReceipt, next_cursor of String;
+    ReviewPage: reviews of PendingReview, next_cursor of String;
+    UnresolvedPage: settlements of UnresolvedSettlement, next_cursor of PaymentId;
 }
 
 impl HistoryArgs {
@@ -145,7 +153,7 @@ pub(crate) async fn filter<'c, P: Page>(
             *entries = found;
             return Ok(page);
         }
-        cursor = next.take();
+        cursor = next.take().map(|next| next.to_string());
     }
 }
 
@@ -164,13 +172,13 @@ pub(crate) fn print<P: Page, const N: usize>(
     let mut table = Table::new(&heads);
     entries.iter().for_each(|entry| table.row(row(entry)));
     out.table(&table, empty)?;
-    print_cursor(out, next.as_deref());
+    print_cursor(out, next.as_ref());
     Ok(())
 }
 
 /// Prints the cursor of the rest of a list, if there is more, as a remark.
-pub(crate) fn print_cursor(out: Output, next: Option<&str>) {
+pub(crate) fn print_cursor(out: Output, next: Option<&impl Display>) {
     if let Some(cursor) = next {
-        out.note(&format!("more results: --cursor {}", line(cursor)));
+        out.note(&format!("more results: --cursor {}", line(&cursor.to_string())));
     }
 }

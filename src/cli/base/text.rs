@@ -3,8 +3,9 @@
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
-use tollhouse_api::{Capabilities, EndpointView, Finding, MicroUsd, Timestamp, UsdChange};
-use tollhouse_base::clock::Clock;
+use tollhouse_api::EndpointView;
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_tool::{Capabilities, MicroUsd, UsdChange, finding::Finding};
 
 /// Returns the API's name of an enum's value, or an empty text for `None`.
 pub(crate) fn name(value: impl Serialize) -> String {
@@ -16,9 +17,11 @@ pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Lists the granted capabilities.
+/// Lists the granted capabilities in alphabetical order.
 pub(crate) fn granted(capabilities: &Capabilities) -> String {
-    capabilities.0.iter().filter(|(_, is)| **is).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+    let mut names: Vec<_> = capabilities.names().collect();
+    names.sort_unstable();
+    names.join(" ")
 }
 
 /// Lists granted capabilities, then hosts.
@@ -40,7 +43,7 @@ pub(crate) fn signed_usd(change: UsdChange) -> String {
 /// Parses dollars: `0.25` or `$0.25`.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
     let digits = text.strip_prefix('$').unwrap_or(text);
-    tollhouse_tool::MicroUsd::from_decimal(digits).map(|amount| MicroUsd(amount.0)).map_err(|error| error.to_string())
+    MicroUsd::from_decimal(digits).map_err(|error| error.to_string())
 }
 
 /// Formats a price. Zero is `free`.
@@ -83,12 +86,14 @@ pub(crate) fn clock(at: Timestamp) -> String {
 
 /// Returns the current time.
 pub(crate) fn now() -> Timestamp {
-    Timestamp(Clock::default().now().0)
+    Clock::default().now()
 }
 
 #[cfg(test)]
 mod tests {
-    use tollhouse_api::{MovementKind, Tier};
+    use serde_json::json;
+    use tollhouse_api::MovementKind;
+    use tollhouse_protocol::Tier;
 
     use super::*;
 
@@ -105,7 +110,7 @@ mod tests {
             ("debit".into(), "jitless".into(), "".into())
         );
         assert_eq!((usd(MicroUsd(3_000)), usd(None), signed_usd(UsdChange(-2_000_000))), ("$0.003".into(), "".into(), "-$2".into()));
-        let capabilities = Capabilities([("kv", true), ("files", false), ("logs", true)].map(|(name, is)| (name.to_owned(), is)).into());
+        let capabilities: Capabilities = serde_json::from_value(json!({ "logs": true, "kv": true, "files": false })).unwrap();
         assert_eq!(with_hosts(&capabilities, &["a.example".to_owned()]), "kv logs a.example");
         assert_eq!((moment(Timestamp(1_795_255_083_500)), moment(None)), ("2026-11-21 09:58Z".to_owned(), String::new()));
     }

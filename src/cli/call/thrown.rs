@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tollhouse_api::{Call, CallPage};
-use tollhouse_base::id::{CallId, RequestId};
+use tollhouse_base::id::RequestId;
 
 use crate::{
     base::{address::same_place, client::CredentialChoice, error::Error, session::Session},
@@ -46,7 +46,7 @@ async fn found(session: &Session, name: &str, error: &Error) -> Option<FilePosit
         let is_it = |call: &&Call| {
             // The record contains a shortened message.
             let text = call.error.as_deref().unwrap_or_default().trim_end_matches('…');
-            let is_after = call.call_id.parse::<CallId>().is_ok_and(|id| id.made_at() >= started);
+            let is_after = call.call_id.made_at() >= started;
             is_after && !text.is_empty() && error.message.starts_with(text)
         };
         // The newest come first.

@@ -5,6 +5,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tollhouse_api::{OwnEndpoint, SignInLink};
+use tollhouse_base::id::EndpointId;
+use tollhouse_tool::Slug;
 
 use super::{
     keys::{self, RawKeys},
@@ -27,8 +29,8 @@ use crate::{
 
 /// The version that serves.
 struct ServedHost {
-    slug: String,
-    id: String,
+    slug: Slug,
+    id: EndpointId,
     version: String,
     stream: Stream,
 }
@@ -154,9 +156,9 @@ impl Publisher {
                 // If the tool was renamed, remove the one with the old name.
                 if let Some(other) = before.filter(|other| other.slug != slug).map(|other| other.slug) {
                     let host = Arc::clone(&self.workspace.host);
-                    tokio::spawn(async move { host.remove(&other).await });
+                    tokio::spawn(async move { host.remove(other.as_str()).await });
                 }
-                let stream = Stream::of(&self.workspace.host, &slug, &self.since, self.workspace.reporter.out());
+                let stream = Stream::of(&self.workspace.host, slug.as_str(), &self.since, self.workspace.reporter.out());
                 ServedHost { slug, id: record.common.id.clone(), version, stream }
             }
         });
@@ -248,7 +250,7 @@ impl Publisher {
         let Some(slug) = self.serving.as_ref().map(|serving| serving.slug.clone()) else { return };
         let workspace = Arc::clone(&self.workspace);
         self.calls = Some(tokio::spawn(async move {
-            let words = match save_cycle::call(&workspace, &slug).await {
+            let words = match save_cycle::call(&workspace, slug.as_str()).await {
                 Ok((case, status, answer)) => format!("answer of \"{}\"  {status}  {}", line(&case), first(&answer, 400)),
                 Err(error) => line(&error.message),
             };

@@ -67,7 +67,7 @@ impl Reporter {
         }
         let style = if call.outcome == CallOutcome::Succeeded { Style::Good } else { Style::Failure };
         let charged = match (call.owner, call.charged) {
-            (Some(true), _) => "yours, free".to_owned(),
+            (true, _) => "yours, free".to_owned(),
             (_, Charged::Yes) => format!("{} settled (simulated)", usd(call.price_usd)),
             (_, Charged::No) => "nothing was charged".to_owned(),
             (_, Charged::Unknown) => "charged: not known yet".to_owned(),
@@ -113,18 +113,20 @@ fn ended(call: &Call) -> String {
     let code = optional(call.code.as_ref());
     let answered = call.status.filter(|_| code.is_empty() || code == ERROR_STATUS);
     let how = answered.map_or_else(|| line(&code), |status| status.to_string());
-    format!("{} {how}", name(call.method))
+    format!("{} {how}", name(call.method.as_ref()))
 }
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_base::id::CallId;
+
     use super::*;
 
     #[test]
     fn call_shows_its_method_and_how_it_ended() {
-        let call = |method: &str, status: Option<u64>, code: Option<&str>| -> Call {
+        let call = |method: &str, status: Option<u16>, code: Option<&str>| -> Call {
             let mut call = json!({
-                "callId": "call_1", "at": "2026-11-23T12:09:46.213Z", "outcome": if code.is_some() { "failed" } else { "succeeded" },
+                "callId": CallId::generate(), "at": "2026-11-23T12:09:46.213Z", "outcome": if code.is_some() { "failed" } else { "succeeded" },
                 "charged": false, "priceUsd": 0, "payment": "free", "durationMs": 1.5, "inputBytes": 2, "version": "v", "method": method,
             });
             if let Some(status) = status {

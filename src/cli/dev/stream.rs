@@ -9,6 +9,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tollhouse_api::{Call, LogLine};
+use tollhouse_base::id::CallId;
 
 use crate::{
     base::{follow::follow, output::Output},
@@ -36,7 +37,7 @@ pub(super) struct Stream {
     entries: mpsc::UnboundedReceiver<Entry>,
     tasks: Vec<JoinHandle<()>>,
     waiting: VecDeque<(Instant, LogLine)>,
-    seen: VecDeque<String>,
+    seen: VecDeque<CallId>,
 }
 
 impl Stream {

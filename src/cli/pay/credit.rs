@@ -1,10 +1,9 @@
 //! Pays with a developer credit, at a price that was quoted and checked. An idempotency key makes sure that the credit
 //! is debited once.
 
-use tollhouse_api::{CreditHistory, Quote, QuoteRequest};
+use tollhouse_api::{CreditHistory, QuoteRequest, QuoteResponse};
 use tollhouse_base::clock::Timestamp;
 use tollhouse_money::PaymentId;
-use tollhouse_tool::MicroUsd;
 
 use super::{draft::random, record::SentPayment, target::PaymentTarget};
 use crate::base::{
@@ -30,11 +29,12 @@ pub(crate) async fn by_credit(session: &Session, target: &PaymentTarget, now: Ti
     let client = &session.client;
     let credit: CreditHistory = client.get(&["ai", "credits"]).by(CredentialChoice::Holder).query("limit", 1).send().await?.body;
     let request = QuoteRequest { slug: slug.to_string(), start_network: None, start_asset: None, from_address: None };
-    let quote: Quote = client.post(&["ai", "quote"]).by(CredentialChoice::Everyone).json(&request).send().await?.body;
+    let answer: QuoteResponse = client.post(&["ai", "quote"]).by(CredentialChoice::Everyone).json(&request).send().await?.body;
+    let quote = answer.quote;
     let key = hex::encode(random::<16>()?);
     let headers = vec![("Idempotency-Key".to_owned(), key.clone()), ("X-Quote-Id".to_owned(), quote.quote_id)];
-    let sent = SentPayment::new(target, PaymentId::of(&["credit", &credit.credit.credit_id, &key]), now, headers);
-    Ok(SentPayment { by_credit: true, usd: MicroUsd(quote.total_usd.0), timeout_secs: TIMEOUT_SECS, ..sent })
+    let sent = SentPayment::new(target, PaymentId::of(&["credit", credit.credit.credit_id.as_str(), &key]), now, headers);
+    Ok(SentPayment { by_credit: true, usd: quote.total_usd, timeout_secs: TIMEOUT_SECS, ..sent })
 }
 
 /// Returns the header that presents the credit. The token is kept in the credentials file only.

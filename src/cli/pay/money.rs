@@ -13,7 +13,7 @@ pub(crate) fn usd(amount: MicroUsd) -> String {
 
 /// Parses dollars: `0.25` or `$0.25`.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
-    text::dollars(text).map(|amount| MicroUsd(amount.0))
+    text::dollars(text)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> PaymentS
         return if body["error"]["code"] == "unknown_payment" { PaymentState::NotFound } else { PaymentState::Unknown };
     }
     match serde_json::from_slice::<PaymentResponse>(&reply.body) {
-        Ok(PaymentResponse { payment, .. }) if reply.status == 200 && payment.payment_id == id.as_str() => match payment.state {
+        Ok(PaymentResponse { payment, .. }) if reply.status == 200 && payment.payment_id == *id => match payment.state {
             api::PaymentState::Settled | api::PaymentState::Owed => PaymentState::Settled,
             api::PaymentState::Refused | api::PaymentState::Released => PaymentState::NotCharged,
             api::PaymentState::Reserved | api::PaymentState::Settling | api::PaymentState::Unresolved => PaymentState::InProgress,

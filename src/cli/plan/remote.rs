@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tollhouse_api::{EndpointResponse, EventPage, OwnEndpoint, UploadedHandler};
+use tollhouse_api::{EndpointResponse, EndpointSourceResponse, EventPage, OwnEndpoint, UploadedHandler};
 use tollhouse_tool::Slug;
 
 use crate::{
@@ -52,10 +52,9 @@ impl RemoteEndpoint {
         }
     }
 
-    /// Returns the handler that the host runs, with a static response as its [text](tollhouse_tool::WithResponse), or
-    /// `None` for a tool that is built into the host.
+    /// Returns the handler that the host runs, or `None` for a tool that is built into the host.
     pub(crate) async fn source(&self, session: &Session) -> Result<Option<UploadedHandler>> {
-        match session.client.get(&["ai", "endpoints", &self.record.common.slug, "source"]).send_for_handler().await {
+        match session.client.get(&["ai", "endpoints", self.record.common.slug.as_str(), "source"]).send::<EndpointSourceResponse>().await {
             Ok(answer) => Ok(Some(answer.body.handler)),
             Err(error) if error.code() == "unknown_version" => Ok(None),
             Err(error) => Err(error),
@@ -117,8 +116,8 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
 /// Returns the author of the last change, if the host names it.
 async fn changed_by(session: &Session, slug: &Slug, record: &OwnEndpoint) -> Option<String> {
     let published = record.versions.iter().find(|version| version.created_at == record.common.updated_at);
-    if let Some(by) = published.and_then(|version| version.by) {
-        return Some(name(by));
+    if let Some(version) = published {
+        return Some(name(version.by));
     }
     let asking = session.client.get(&["ai", "builders", "events"]).query("endpointSlug", slug.as_str());
     let events: EventPage = asking.query("kind", "endpoint.updated").query("limit", 1).send().await.ok()?.body;

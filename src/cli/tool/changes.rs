@@ -1,8 +1,9 @@
 //! The fields of a tool in the folder and on the host, and the differences that a deploy publishes.
 
 use serde_json::{Map, Value, json};
-use tollhouse_api::{Capabilities, EndpointPatch, MicroUsd, OwnEndpoint};
+use tollhouse_api::{EndpointPatch, OwnEndpoint};
 use tollhouse_protocol::Limits;
+use tollhouse_tool::MicroUsd;
 
 /// Fields that a folder may set, in the order of output.
 pub(crate) const FIELDS: [&str; 15] = [
@@ -35,17 +36,16 @@ pub(crate) struct FieldChange {
 /// Returns a record's fields as a folder would have them: everything that was requested, granted or not.
 pub(crate) fn of_record(record: &OwnEndpoint) -> Map<String, Value> {
     let common = record.common.clone();
-    let requested = record.requested_capabilities.0.iter().filter(|(_, is)| **is).map(|(name, is)| (name.clone(), *is));
     let patch = EndpointPatch {
         title: Some(common.title),
         description: Some(common.description),
         status: Some(common.status),
         price_usd: Some(common.price_usd),
-        max_price_usd: Some(record.max_price_usd.unwrap_or(MicroUsd(0))),
+        max_price_usd: Some(record.max_price_usd.unwrap_or(MicroUsd::ZERO)),
         tags: Some(common.tags),
         input_schema: Some(common.input_schema),
         output_schema: Some(common.output_schema),
-        capabilities: Some(Capabilities(common.capabilities.0.into_iter().chain(requested).collect())),
+        capabilities: Some(common.capabilities.union(record.requested_capabilities)),
         limits: Some(record.own_limits.0.iter().map(|(name, value)| (name.clone(), json!(value))).collect()),
         allowed_hosts: Some(record.allowed_hosts.iter().chain(&record.requested_hosts).cloned().collect()),
         isolation: Some(record.isolation),

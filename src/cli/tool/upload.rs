@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tollhouse_api::{EndpointPatch, Finding, Handler, Language};
+use tollhouse_api::{EndpointPatch, Handler};
+use tollhouse_protocol::Language;
+use tollhouse_tool::finding::Finding;
 
 use super::{
     bundle::Bundle,
@@ -86,7 +88,7 @@ impl Upload {
 
     fn finding(&self, finding: &Finding, message: &str) -> Problem {
         let position = match finding.line {
-            Some(line) if finding.field.starts_with("/handler") => self.of_source(line, None),
+            Some(line) if finding.field.starts_with("/handler") => self.of_source(line.into(), None),
             _ => self.of_field(&finding.field),
         };
         Problem::new("host", position, format!("{message}: {} ({})", finding.rule, name(finding.severity)))

@@ -102,6 +102,29 @@ fn what_cannot_work_is_reported_in_a_sentence() {
     assert!(!secret.contains("key.example"), "{secret}");
 }
 
+/// Regression test: a tool of $5 was sold for $5 of a test network, and its builder was owed $4.75 on Base.
+#[test]
+fn test_network_beside_a_main_one_is_refused() {
+    let on = |networks: &str, facilitator| {
+        resolved(MoneyFlags {
+            facilitator: Some(facilitator),
+            facilitator_url: Some("https://x402.example".to_owned()),
+            network: list(networks),
+            pay_to: Some(EVM.to_owned()),
+            pay_to_solana: Some(SOL.to_owned()),
+            ..MoneyFlags::default()
+        })
+    };
+    for networks in ["eip155:8453,eip155:84532", "solana-devnet,solana", "base-sepolia,solana"] {
+        let message = on(networks, FacilitatorKind::Http).unwrap_err().to_string();
+        assert!(message.contains("is a test network") && message.contains("`TOLLHOUSE_NETWORK`"), "{message}");
+    }
+    for networks in ["base,polygon,solana", "base-sepolia,solana-devnet"] {
+        assert!(on(networks, FacilitatorKind::Http).is_ok(), "{networks}");
+    }
+    assert!(on("base,base-sepolia", FacilitatorKind::Simulated).is_ok(), "all of it is play money");
+}
+
 #[test]
 fn confirmations_that_no_node_counts_are_refused() {
     let flags = |confirmations| MoneyFlags { confirmations: Some(confirmations), ..MoneyFlags::default() };

@@ -51,7 +51,7 @@ impl Code {
             CallError::Quote { reason: QuoteRefusal::Expired { .. }, .. } => Code::QuoteExpired,
             CallError::Quote { reason: QuoteRefusal::Unknown | QuoteRefusal::OtherTool, .. } => Code::QuoteInvalid,
             CallError::PaymentMisnamed => Code::InvalidPaymentIdentifier,
-            CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
+            CallError::PaymentInProgress(_) | CallError::Joined(_) | CallError::TooManyJoins { .. } => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
             CallError::AnswerLost(_) => Code::AnswerLost,
@@ -103,6 +103,10 @@ impl From<&CallError> for ApiError {
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("check GET /ai/payments/{payment} for the result; do not pay again before that"))
                 .with("paymentId", json!(payment)),
+            CallError::TooManyJoins { payment, retry_after, .. } => fault
+                .hint(format!("check GET /ai/payments/{payment}, or send the same payment again later; do not pay again before that"))
+                .with("paymentId", json!(payment))
+                .retry_after(whole_seconds(*retry_after)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) | CallError::AnswerOwed(payment) => {
                 fault.with("paymentId", json!(payment))
             }

@@ -37,7 +37,7 @@ use tower::{Service, ServiceExt as _};
 use super::{
     conn_state::{ConnState, SharedInstant, check_interval},
     frames::{Allowance, Costly, Scanner},
-    incoming::{IncomingBody, discard},
+    incoming::{IncomingBody, discard, head_share},
     outgoing::{FRAME_BYTES, OutgoingBody, WAITS},
 };
 use crate::{front_services::FrontServices, memory_budget::MemoryBudget, network, quota::Quota};
@@ -135,9 +135,12 @@ impl Protocols {
                 // hyper sends the same response for an HTTP/1 request with too many fields.
                 Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response())
             } else {
-                let (head, body) = request.into_parts();
-                match IncomingBody::new(body, http2, &head.headers, |bytes| host.intake.hold(client, bytes)) {
-                    Ok((body, unread)) => Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread)),
+                match head_share(request.headers(), |bytes| host.intake.hold(client, bytes)) {
+                    Ok(head_share) => {
+                        let (head, body) = request.into_parts();
+                        let (body, unread) = IncomingBody::new(body, http2, &head.headers);
+                        Ok((service.clone().oneshot(Request::from_parts(head, Body::new(body))), unread, head_share))
+                    }
                     Err(no_room) => Err(no_room.into_response()),
                 }
             };
@@ -145,8 +148,9 @@ impl Protocols {
                 // A request that is refused before the service gets it is counted by no other limit.
                 let is_refused = answer.is_err();
                 let response = match answer {
-                    Ok((answer, unread)) => {
+                    Ok((answer, unread, head_share)) => {
                         let response = answer.await?;
+                        drop(head_share);
                         if let Some(body) = unread.and_then(|mut unread| unread.try_recv().ok()) {
                             discard(body).await;
                         }

@@ -1,7 +1,9 @@
 //! Budgets of a credit: limits per day, per call and per tool, and a switch that freezes it.
 //!
-//! Spending is summed per UTC day, and per tool and day. The commit of the debit adds to the sums, and the store
-//! refuses it above the limit. So no budget is exceeded, however many calls end at the same time.
+//! Spending is summed per UTC day, and per tool and day. Both budgets are checked before a call, together with what
+//! calls in flight hold. The commit of the debit adds to the sums, and the store refuses it above an admin's limit. So no
+//! budget of an admin is exceeded, however many calls end at the same time. One of the holder can be, by calls that hosts
+//! of one store admit at the same time.
 
 use serde_json::{Value, json};
 use tollhouse_base::{clock::Timestamp, id::CreditId};
@@ -36,7 +38,7 @@ pub(super) struct PlannedSpend<'a> {
 }
 
 impl PlannedSpend<'_> {
-    /// Returns the additions to the sums of its day and its tool, in this order, which must stay within the budget.
+    /// Returns the additions to the sums of its day and its tool, in this order, which must stay within `budget`.
     pub(super) fn added(self, budget: &Budget) -> Batch {
         let (day, by) = (day(self.at), i128::from(self.price.0));
         let within = |limit: Option<MicroUsd>| SumLimit::Ceiling(limit.map_or(i128::MAX, |limit| limit.0.into()));

@@ -5,5 +5,8 @@ pub(crate) mod node;
 pub(crate) mod nonce_use;
 mod permit;
 mod proof;
+mod rate_refusals;
+mod recent_reads;
+mod rpc_error;
 pub(crate) mod search;
 pub(crate) mod sending;

@@ -77,30 +77,43 @@ impl Payments {
             let _alone = self.twin(&id).await;
             return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
         }
-        let facilitator = self.facilitators.of(payment.asset.network);
-        let balance = tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(&payment));
-        let (verdict, balance) = tokio::join!(measured("verify", facilitator.verify(&payment), VerifyResult::name), balance);
+        let verification = match self.verifications.begin(request.from).await {
+            Ok(verification) => verification,
+            Err(slowed) => {
+                let _alone = self.twin(&id).await;
+                return self.known_or_refused(&id, &digest, request, check_run_limits(slowed)).await;
+            }
+        };
+        let (verdict, balance) = self.verify(&payment).await;
         let has_moved = match verdict {
             VerifyResult::Valid => false,
             VerifyResult::Invalid { .. } if self.has_moved(&id, &digest, &payment, request).await? => true,
             VerifyResult::Invalid { reason, message } => {
+                verification.refused();
                 // A concurrent request may have spent it before the facilitator answered.
                 let message = with_challenge(message, &reason, &payment);
                 return self.known_or_refused(&id, &digest, request, Refusal::Invalid { reason, message }).await;
             }
             VerifyResult::Unavailable(cause) => {
-                tracing::warn!(payment.id = %id, cause, "the facilitator could not verify a payment");
+                // Anybody can send a payment that no key signed.
+                if payment.is_signed_by_key() == Some(false) {
+                    verification.refused();
+                }
+                if let Some(skipped) = self.unverified.pass() {
+                    tracing::warn!(payment.id = %id, cause, skipped, "the facilitator could not verify a payment");
+                }
                 return Err(Refusal::FacilitatorUnavailable(cause));
             }
         };
         // Money that has moved is no longer in the balance.
-        let balance = balance.ok().flatten().filter(|_| !has_moved);
+        let balance = balance.filter(|_| !has_moved);
         if balance.is_none() {
             running.funds = KnownFunds::Unknown;
         }
         if payment.tried_gas().is_some() {
             running.standing = self.standing(&running).await?;
         }
+        drop(verification);
         let tail = ExpiryInfo::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
         let _alone = self.twin(&id).await;
         let held = match self.hold(running, &payment, balance) {
@@ -109,6 +122,20 @@ impl Payments {
         };
         let means = PaymentMeans::X402(Box::new(payment));
         self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Asks the facilitator about a payment, and for the payer's balance. Both are asked at once only if the payer's key
+    /// signed, so that a payment that anybody can make up costs fewer requests.
+    async fn verify(&self, payment: &OfferedX402) -> (VerifyResult, Option<u128>) {
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let balance = async { tokio::time::timeout(BALANCE_TIMEOUT, facilitator.balance(payment)).await.ok().flatten() };
+        let verdict = measured("verify", facilitator.verify(payment), VerifyResult::name);
+        if payment.is_signed_by_key() != Some(false) {
+            return tokio::join!(verdict, balance);
+        }
+        let verdict = verdict.await;
+        let balance = if verdict == VerifyResult::Valid { balance.await } else { None };
+        (verdict, balance)
     }
 
     /// Returns whether a payment whose settlement was refused here, for the same request, has moved its money to this
@@ -142,7 +169,7 @@ impl Payments {
             }
         })?;
         let balance = balance.map(|balance| self.balance_holds.hold(payment, balance)).transpose().map_err(check_run_limits)?;
-        Ok(RunHolds { permit, balance, gas, by_contract: tried.is_some_and(|tried| tried.by_contract) })
+        Ok(RunHolds { permit, balance, gas, by_contract: tried.is_some_and(|tried| tried.by_contract), is_excusable: false })
     }
 
     /// Returns whether a payment covers the gas of its settlement, as far as that is known before the run.
@@ -248,7 +275,7 @@ impl Payments {
         self.throttle.check(&running).map_err(check_run_limits)?;
         let means = PaymentMeans::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
         let permit = self.throttle.begin(running).map_err(check_run_limits)?;
-        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false }))
+        Ok((means, RunHolds { permit, balance: None, gas: None, by_contract: false, is_excusable: false }))
     }
 }
 

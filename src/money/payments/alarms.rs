@@ -1,5 +1,5 @@
-//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, and payments that were
-//! used elsewhere.
+//! Alarms for operators: unpaid runs, open settlements, burned gas, gas of underpaid settlements, payments that were used
+//! elsewhere, and nodes that refuse requests.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// Time that an alarm must be off before it is logged again.
 const OVER_FOR: Duration = Duration::from_secs(60);
 
-pub(super) const KINDS: usize = 5;
+pub(super) const KINDS: usize = 6;
 
 #[derive(Debug)]
 pub(super) struct Alarms {

@@ -70,8 +70,10 @@ impl Payments {
             }
             // The balance cannot become negative, and a day's spending cannot exceed the budget.
             Ok(false) | Err(StoreError::Beyond { .. }) => {
-                let (reason, message) =
-                    ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
+                let (reason, message) = (
+                    "insufficient_funds".to_owned(),
+                    "the developer credit is used up, or an admin has revoked it, frozen it or lowered its budget".to_owned(),
+                );
                 self.withdraw_some(staged).await;
                 admission.release().await;
                 PAYMENTS_ENDED.count(["refused"]);

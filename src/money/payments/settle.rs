@@ -114,18 +114,18 @@ impl Payments {
         if let Some(counted) = &burned {
             self.gas.note_counted(&id, counted);
         }
-        let RunHolds { permit, balance, gas, by_contract } = held;
+        let RunHolds { permit, balance, gas, by_contract, is_excusable } = held;
         match settled {
             Ok(_) => permit.paid(),
-            // A payer's contract can make the simulation of its settlement fail.
-            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED || by_contract => permit.failed("refused"),
+            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => permit.unserved(is_excusable && !by_contract),
+            Err(SettleError::Refused { .. }) => permit.failed("refused"),
             Err(SettleError::Unknown { .. }) => {
                 let running = permit.running.clone();
                 permit.failed("unknown");
                 let (burner, burned) = (Burner::from(&running), burned.into_iter().collect());
                 self.open_runs().insert(id, OpenRun { running: Some(running), burner, burned, balance, gas });
             }
-            Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
+            Err(SettleError::Store(_)) => {}
         }
     }
 
@@ -139,7 +139,7 @@ impl Payments {
                 burned.into_iter().for_each(|counted| self.gas.forgive(counted));
             }
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => {
-                running.iter().for_each(|running| self.throttle.forgive(running));
+                running.iter().for_each(|running| self.throttle.excuse(running));
             }
             Err(_) => {}
         }
@@ -225,7 +225,14 @@ impl Payments {
         }
         let transaction = match facilitator.prepare(&payment).await {
             Ok(transaction) => transaction,
-            Err(reason) => return Err(self.prepare_failed(admission, draft, reason).await),
+            Err(reason) => {
+                // The payer may have got code since its payment was verified, which can make the preparation fail.
+                if let Some(held) = &mut admission.held {
+                    held.by_contract |= payment.tried_gas().is_some_and(|tried| tried.by_contract);
+                    held.is_excusable = matches!(reason, PrepareError::Away(_)) && facilitator.is_down(&payment).await;
+                }
+                return Err(self.prepare_failed(admission, draft, reason).await);
+            }
         };
         if let Err(reason) = self.hold_as_contract(admission, &payment) {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
@@ -268,6 +275,10 @@ impl Payments {
             return Err(SettleError::Unknown { payment: id });
         }
         admission.reserved = false;
+        // From here on the payer cannot prevent the settlement from being sent.
+        if let Some(held) = &mut admission.held {
+            held.is_excusable = true;
+        }
         Ok((payment, id, started))
     }
 
@@ -299,7 +310,9 @@ impl Payments {
         let (reason, message) = match cause {
             PrepareError::Refused { reason, message } => (reason, message),
             PrepareError::Away(cause) => {
-                tracing::warn!(payment.id = %admission.id, cause, "a payment is released: its settlement could not be prepared");
+                if let Some(skipped) = self.unprepared.pass() {
+                    tracing::warn!(payment.id = %admission.id, cause, skipped, "a payment is released: its settlement could not be prepared");
+                }
                 (NOT_SERVED.to_owned(), "the facilitator is unavailable".to_owned())
             }
         };

@@ -20,6 +20,8 @@ impl Payments {
     fn warnings(&self) -> [Option<String>; KINDS] {
         let (runs, open) = (self.throttle.unpaid(), self.open_intents());
         let elsewhere = self.alarms.elsewhere();
+        let refusals = self.facilitators.chains().map(|(network, node)| (network.caip2, node.rate_refusals()));
+        let refused = refusals.max_by_key(|(_, refused)| *refused).filter(|(_, refused)| *refused > 0);
         [
             (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
             (open >= MANY_OPEN).then(|| format!("{open} settlements are open: their outcome is unknown")),
@@ -28,6 +30,11 @@ impl Payments {
                 "settlements below `--least-settlement-usd` have used more than half of the gas that they may use in an hour, \
                  and bring less than it costs"
                     .to_owned()
+            }),
+            refused.map(|(network, refused)| {
+                format!(
+                    "the node of {network} refuses requests because too many were sent, {refused} in the last minute: raise its quota, or set another node"
+                )
             }),
             (elsewhere > 0).then(|| {
                 format!(

@@ -55,7 +55,7 @@ async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays()
         let (token, id) = minted(&fixture).await;
         // They are admitted before there is a budget, so only the commits enforce it.
         let admitted = join_all((0..64).map(|_| fixture.run(by_credit(&token)))).await;
-        set(&fixture, &id, SetBy::Holder, budget).await;
+        set(&fixture, &id, SetBy::Admin, budget).await;
         let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;
         assert_eq!(settled.iter().filter(|settled| settled.is_ok()).count(), paid);
         assert!(settled.iter().all(|settled| matches!(settled, Ok(_) | Err(SettleError::Refused { .. }))));
@@ -137,7 +137,7 @@ async fn a_frozen_credit_pays_for_nothing_from_the_commit_on_that_froze_it() {
     for by in [SetBy::Admin, SetBy::Holder] {
         let admitted = fixture.run(by_credit(&token)).await;
         set(&fixture, &id, by, Budget { frozen: true, ..Budget::default() }).await;
-        assert!(matches!(fixture.settle(admitted).await, Err(SettleError::Refused { .. })), "{by:?}");
+        assert_eq!(matches!(fixture.settle(admitted).await, Err(SettleError::Refused { .. })), by == SetBy::Admin, "{by:?}");
         assert!(matches!(fixture.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)));
         set(&fixture, &id, by, Budget::default()).await;
         fixture.buy(by_credit(&token)).await;
@@ -145,6 +145,44 @@ async fn a_frozen_credit_pays_for_nothing_from_the_commit_on_that_froze_it() {
     set(&fixture, &id, SetBy::Admin, Budget { frozen: true, ..Budget::default() }).await;
     set(&fixture, &id, SetBy::Holder, Budget::default()).await;
     assert!(matches!(fixture.admit(by_credit(&token)).await, Err(Refusal::CreditFrozen)), "the holder lifts no admin's freeze");
+}
+
+/// Regression test: a holder froze its credit during 50 calls. All of them ran, and none was paid.
+#[tokio::test]
+async fn holder_pays_for_calls_in_flight_whatever_budget_it_sets_meanwhile() {
+    for budget in [
+        Budget { frozen: true, ..Budget::default() },
+        Budget { per_call_usd: Some(MicroUsd(1)), ..Budget::default() },
+        Budget { per_tool_usd: Some(MicroUsd(1)), ..Budget::default() },
+        Budget { per_day_usd: Some(MicroUsd(1)), ..Budget::default() },
+    ] {
+        let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+        let (token, id) = minted(&fixture).await;
+        let admitted = join_all((0..50).map(|_| fixture.run(by_credit(&token)))).await;
+        set(&fixture, &id, SetBy::Holder, budget).await;
+        assert!(fixture.admit(by_credit(&token)).await.is_err(), "it binds new calls");
+        let settled = join_all(admitted.into_iter().map(|admission| fixture.settle(admission))).await;
+        assert_eq!(settled.iter().filter(|settled| settled.is_ok()).count(), 50);
+        assert_eq!(today(&fixture, &id).await["spentUsd"], json!(MicroUsd(50 * PRICE.0)));
+        ledger_agrees(&fixture, "set meanwhile").await;
+    }
+}
+
+/// Calls begin while others are debited and release what they held.
+#[tokio::test]
+async fn holders_budget_is_kept_while_calls_begin_and_end() {
+    let fixture = Fixture::over(Arc::new(YieldingStore::default()));
+    let (token, id) = minted(&fixture).await;
+    set(&fixture, &id, SetBy::Holder, Budget { per_day_usd: calls(20), ..Budget::default() }).await;
+    let buys = (0..8).map(async |_| {
+        let mut bought = 0;
+        while let Ok(Admit::Run(admission)) = fixture.admit(by_credit(&token)).await {
+            fixture.settle(admission).await.unwrap();
+            bought += 1;
+        }
+        bought
+    });
+    assert!(join_all(buys).await.into_iter().sum::<u64>() <= 20);
 }
 
 #[tokio::test]

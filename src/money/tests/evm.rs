@@ -7,6 +7,7 @@ mod recovery;
 mod reorganized;
 mod sending;
 mod signer;
+mod unprepared;
 mod wallet;
 
 use alloy_primitives::{Address, B256, U256, keccak256};

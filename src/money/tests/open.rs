@@ -11,7 +11,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 impl Fixture {
     /// Returns a gate over an empty store without limits on runs, and payers 1 to 3 with money.
     pub(super) async fn unlimited() -> Self {
-        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None };
+        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None, refused_of_address: None };
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         let config = PaymentConfig { failed_runs: none, ..config() };

@@ -2,6 +2,7 @@
 
 mod looked_up;
 mod supported;
+mod unsigned;
 
 use std::collections::VecDeque;
 

@@ -298,3 +298,32 @@ async fn a_fenced_replica_asks_nobody_for_money() {
     one.payments.tick().await.unwrap();
     assert_eq!((one.state(&id).await, one.earned().await), (Some(PaymentPhase::Settled), PRICE.0));
 }
+
+/// Regression test: 30 runs of one payer began at each host of the store in the same second.
+#[tokio::test]
+async fn hosts_of_one_store_admit_no_more_runs_at_once_than_may_fail() {
+    let (one, other) = two().await;
+    for host in [&one, &other] {
+        host.payments.recover().await.unwrap();
+    }
+    let mut running = vec![];
+    for (host, first) in [(&one, 0), (&other, 100)] {
+        for nonce in first..first + 40 {
+            match host.admit(Payer::new(1).pays(nonce)).await {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Err(Refusal::Slowed(slowed)) => assert_eq!(slowed.bound, RunLimit::Payer),
+                unexpected => panic!("{}", what(&unexpected)),
+            }
+        }
+    }
+    assert_eq!(running.len(), 30);
+    // A host that is alone again has the whole limit.
+    drop(running);
+    other.replica.leave().await;
+    one.payments.tick().await.unwrap();
+    let mut again = vec![];
+    while let Ok(Admit::Run(admission)) = one.admit(Payer::new(1).pays(200 + again.len() as u64)).await {
+        again.push(admission);
+    }
+    assert_eq!(again.len(), 30);
+}

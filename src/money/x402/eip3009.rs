@@ -139,6 +139,11 @@ pub(super) fn format_error(signature: &str) -> Option<String> {
     }
 }
 
+/// Returns the length of a signature in bytes, or `None` if it is not hex.
+pub(super) fn signature_len(signature: &str) -> Option<usize> {
+    bytes_of(signature).map(|bytes| bytes.len())
+}
+
 fn bytes_of(signature: &str) -> Option<Vec<u8>> {
     hex::decode(signature.strip_prefix("0x")?).ok()
 }

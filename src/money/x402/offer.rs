@@ -311,6 +311,14 @@ impl OfferedX402 {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
     }
 
+    /// Returns whether the payer's key signed it, or `None` if that takes more than its signature to know.
+    pub(crate) fn is_signed_by_key(&self) -> Option<bool> {
+        if let Some((transfer, signature)) = self.transfer() {
+            return Some(self.by_key(&transfer, signature));
+        }
+        self.permit().map(|(permit, signature)| self.permitted_by_key(&permit, signature))
+    }
+
     /// Records that the payment was spent before this host asked anybody to settle it.
     pub(crate) fn note_spent_before(&self) {
         _ = self.spent_before.set(());

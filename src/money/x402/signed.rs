@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    eip3009::{Authorization, Transfer, format_error, normalize_v},
+    eip3009::{Authorization, Transfer, format_error, normalize_v, signature_len},
     permit2::{Permit, PermitAuthorization},
     svm,
 };
@@ -116,6 +116,12 @@ impl SignedPayload {
             Self::Transfer { signature, .. } | Self::Permit { signature, .. } => format_error(signature),
             Self::Transaction(_) => None,
         }
+    }
+
+    /// Returns the length of the signature in bytes, or `None` if it is not hex.
+    pub(crate) fn signature_len(&self) -> Option<usize> {
+        let (Self::Transfer { signature, .. } | Self::Permit { signature, .. }) = self else { return None };
+        signature_len(signature)
     }
 
     /// Returns the payer as written.

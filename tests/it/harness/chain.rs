@@ -22,6 +22,7 @@ pub type Known = (u64, &'static str);
 
 pub const BASE_SEPOLIA: Known = (84_532, "0x036CbD53842c5426634e7929541eC2318f3dCF7e");
 pub const BASE: Known = (8_453, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+pub const POLYGON: Known = (137, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359");
 pub const ARBITRUM: Known = (42_161, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831");
 
 /// The address at which clients expect Multicall3 on every chain.

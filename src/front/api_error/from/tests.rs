@@ -1,5 +1,7 @@
 use super::*;
 use crate::Party;
+use std::time::Duration;
+use tollhouse_call::JoinsFull;
 use tollhouse_money::{PaymentId, X402Challenge};
 
 fn away() -> StoreError {
@@ -87,6 +89,17 @@ fn pending_payment_error_links_to_its_state() {
         let reported = fault.error();
         assert_eq!((fault.code(), reported["paymentId"].as_str()), (code, Some(payment.as_str())));
         assert!(reported["hint"].as_str().unwrap().contains(&format!("/ai/payments/{payment}")), "{reported}");
+    }
+}
+
+#[test]
+fn request_beyond_the_joined_ones_is_told_when_to_retry() {
+    let (payment, retry_after) = (PaymentId::of(&["one"]), Duration::from_secs(5));
+    for (full, text) in [(JoinsFull::Payment(16), "16 requests wait"), (JoinsFull::Address(64), "64 requests of your address")] {
+        let fault = ApiError::from(CallError::TooManyJoins { payment: payment.clone(), full, retry_after });
+        assert_eq!((fault.code(), fault.retry_after_secs()), (Code::PaymentInProgress, Some(5)));
+        assert!(fault.message().contains(text), "{}", fault.message());
+        assert_eq!(fault.error()["paymentId"], payment.as_str());
     }
 }
 

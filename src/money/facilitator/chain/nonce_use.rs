@@ -132,10 +132,11 @@ impl Node {
         Some(balance?.min(allowance?))
     }
 
-    /// Reads an amount from a token, or `None` if the call fails.
-    async fn amount(&self, asset: &Asset, question: Vec<u8>) -> Option<u128> {
-        let answer = self.call(asset.address, &question, BlockTag::Latest).await.ok()?;
-        balanceOfCall::abi_decode_returns_validate(&answer).ok().map(|amount| amount.saturating_to())
+    /// Forgets the payer's balance, which a settlement of this payment changes.
+    pub(crate) fn forget_balance(&self, payment: &OfferedX402) {
+        if let Ok(account) = payment.signed.sender().parse() {
+            self.forget_amount(payment.asset, balanceOfCall { account }.abi_encode());
+        }
     }
 
     /// Returns whether the nonce of a payment is spent as of the newest block, which may still be replaced.

@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
                     self.span = (self.span / 4).max(LEAST_SPAN)
                 }
                 // Even a few blocks can have too many events.
-                Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
+                Err(RpcError::TooLarge { .. }) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }
         }

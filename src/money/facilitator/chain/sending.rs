@@ -128,7 +128,7 @@ fn read(error: &RpcError) -> SendOutcome {
     let reason = error.to_string();
     let (status, code, message) = match error {
         RpcError::Unsent(_) | RpcError::WrongChain(..) => return SendOutcome::Refused(reason),
-        RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return SendOutcome::Unclear(reason),
+        RpcError::Silent(_) | RpcError::TooLarge { .. } | RpcError::Unclear { .. } => return SendOutcome::Unclear(reason),
         RpcError::Answered { status, code, message, .. } => (*status, *code, message.to_lowercase()),
     };
     // The error of a failing or overloaded server does not show what it did before.

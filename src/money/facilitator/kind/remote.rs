@@ -60,6 +60,9 @@ impl Default for FacilitatorTimeouts {
     }
 }
 
+/// Length of a key's signature, in bytes.
+const KEY_SIGNATURE_BYTES: usize = 65;
+
 /// Minimum pauses before the second and later retries. Jitter makes them up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
@@ -119,6 +122,24 @@ impl HttpFacilitator {
 
     async fn try_settle(&self, payment: &OfferedX402) -> SettleResponse {
         parse_settle(self.post("/settle", payment, self.timeout.settle).await, payment.asset.network)
+    }
+
+    /// Returns whether the payer's key signed a payment, or its contract may have. The facilitator is not asked about any
+    /// other payment, because its requests are paid for or limited.
+    async fn may_be_signed(&self, payment: &OfferedX402) -> bool {
+        if payment.is_signed_by_key() != Some(false) {
+            return true;
+        }
+        match payment.signed.signature_len() {
+            None => false,
+            // Contracts that are not deployed yet sign too (ERC-6492).
+            Some(length) if length > KEY_SIGNATURE_BYTES => true,
+            Some(length) => match (self.chain_node(payment), payment.signed.sender().parse()) {
+                // If the node cannot tell, the facilitator decides.
+                (Some(node), Ok(payer)) => node.had_code(payer).await.unwrap_or(true),
+                _ => length == KEY_SIGNATURE_BYTES,
+            },
+        }
     }
 
     /// Decides on the chain how a settlement ended that the facilitator did not report clearly.
@@ -182,6 +203,10 @@ impl Facilitator for HttpFacilitator {
         {
             return refusal.invalid();
         }
+        if !self.may_be_signed(payment).await {
+            let code = if payment.permit().is_some() { "invalid_permit2_signature" } else { "invalid_exact_evm_signature" };
+            return RefusalText::of(code).invalid();
+        }
         verdict(self.post("/verify", payment, self.timeout.verify).await)
     }
 
@@ -197,6 +222,9 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn settle(&self, payment: &OfferedX402, started: &StartedSettlement) -> SettleOutcome {
+        if let Some(node) = self.chain_node(payment) {
+            node.forget_balance(payment);
+        }
         let mut tries = RetryPolicy::beginning(Instant::now(), self.timeout.again, self.timeout.settle);
         let (mut waits, mut received) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {

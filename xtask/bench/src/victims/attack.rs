@@ -42,8 +42,13 @@ pub(super) enum Attack {
 pub(super) type Met = BTreeMap<u16, usize>;
 
 pub(super) fn publish_with(host: &Host, slug: &str, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
+    publish_at(host, slug, 0.0, source, limits)
+}
+
+/// Publishes a handler with this price in USD.
+pub(super) fn publish_at(host: &Host, slug: &str, price: f64, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
     let handler = json!({ "source": source, "language": "js" });
-    let tool = json!({ "slug": slug, "title": slug, "priceUsd": 0, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
+    let tool = json!({ "slug": slug, "title": slug, "priceUsd": price, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
     let publish = Request::post("/ai/endpoints/create", &tool.to_string()).with("x-admin-token", ADMIN_TOKEN);
     Client::connect(host.address())?.expect_ok(&publish)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use super::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_with};
+use super::attack::{Attack, JS_VICTIM, Met, PACE, TIMEOUT, VICTIM, publish_at, publish_with};
 use crate::{
     Failure,
     client::{Client, Request},
@@ -53,6 +53,7 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
             "answers of 1 MiB that nobody takes".to_owned(),
             Attack::Hoards(HeldRequest::Post("/tools/answers-a-mebibyte", json, "{}".to_owned())),
         ),
+        ("requests that join a running call".to_owned(), Attack::Hoards(joins(host)?)),
         ("MCP batches that nobody takes".to_owned(), Attack::Hoards(HeldRequest::Post("/ai/mcp", of_mcp, batch))),
         ("calls from a new address each".to_owned(), Attack::Moves(Request::post(&format!("/tools/{VICTIM}"), "{}"), 4.0 * PACE)),
         (
@@ -70,6 +71,21 @@ pub(super) fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("quotes".to_owned(), Attack::Asks(vec![quote("find-images-00012"), quote("none-such")], PACE)),
         ("sign-in forms of 3.7 MB".to_owned(), Attack::Asks(vec![sign_in], LARGE_PACE)),
     ])
+}
+
+/// Returns a request for a run that is never charged. Sent again, it joins the run.
+fn joins(host: &Host) -> Result<HeldRequest, Failure> {
+    const FAILS_LATE: &str = "export default async () => {
+        await new Promise((done) => setTimeout(done, 15_000));
+        throw new Error('late');
+    };";
+    publish_at(host, "fails-late", 0.01, FAILS_LATE, &json!({ "wallMs": 20_000 }))?;
+    let (_, minted) = host.admin(Request::post("/ai/credits", &json!({ "amountUsd": 1, "label": "joins" }).to_string()))?;
+    let token = minted["credit"].as_str().ok_or_else(|| format!("no credit was minted: {minted}"))?;
+    // The benchmark has one, and a request lives as long as the benchmark.
+    let token: &'static str = token.to_owned().leak();
+    let fields = vec![("content-type", "application/json"), ("x-developer-credit", token), ("idempotency-key", "one-key-for-all-of-them")];
+    Ok(HeldRequest::Post("/tools/fails-late", fields, "{}".to_owned()))
 }
 
 /// Sends `pace` requests per second, each from another loopback address. Returns the statuses of the answers.

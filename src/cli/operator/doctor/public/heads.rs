@@ -60,7 +60,7 @@ async fn collect(asker: &Asker) -> Result<Heads, FetchError> {
             let answer = challenge(asker, &path).await?;
             heads.add(path, &answer);
         }
-        match page.next_cursor {
+        match page.envelope.next_cursor {
             Some(next) => cursor = format!("&cursor={next}"),
             None => return Ok(heads),
         }
