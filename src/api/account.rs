@@ -143,7 +143,7 @@ pub enum BuilderDecision {
 }
 
 /// The builder of a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct BuilderRef {
     /// The builder's id.
     pub id: BuilderId,

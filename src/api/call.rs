@@ -128,7 +128,7 @@ pub struct DryRunUsage {
 }
 
 /// A call of a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
     /// Id of the call.

@@ -67,13 +67,14 @@ pub struct ContentSafetyRules {
 
 /// The manifest of a host.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Manifest {
+#[schemars(rename = "Manifest")]
+pub struct Manifest<P = PaymentInfo> {
     pub ok: True,
     /// Name, version and URLs of the host.
     pub service: ServiceInfo,
     /// How to pay.
     #[schemars(with = "Map<String, Value>")]
-    pub payment: Value,
+    pub payment: P,
     /// How to connect with MCP.
     pub mcp: McpInfo,
     /// How to find and call tools.
@@ -171,6 +172,56 @@ pub struct ReceiptsInfo {
     pub verify: Cow<'static, str>,
     /// Key id of signed offers.
     pub offers: Value,
+}
+
+/// How to pay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct PaymentInfo {
+    /// Whether money is simulated.
+    pub simulated: bool,
+    /// The first network, as CAIP-2.
+    pub network: String,
+    /// Name of the first network.
+    pub network_v1: String,
+    /// The first token.
+    pub asset: TokenInfo,
+    /// All accepted tokens.
+    pub accepts: Vec<AcceptedToken>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A token on a network, which the host accepts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct AcceptedToken {
+    /// The network, as CAIP-2.
+    pub network: String,
+    /// Name of the network.
+    pub network_v1: String,
+    /// The token.
+    pub asset: TokenInfo,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct TokenInfo {
+    /// Its address.
+    pub address: String,
+    /// Its symbol.
+    pub symbol: String,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// Limits and capabilities that builders get without an admin.

@@ -55,7 +55,7 @@ pub struct EndpointCommon {
 }
 
 /// A tool, as everyone sees it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// The fields that everyone can see.
@@ -306,6 +306,14 @@ pub enum PostMethod {
 /// Limits by name. The page of limits lists all of them.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Limits(#[schemars(with = "BTreeMap<String, u64>")] pub Map<String, Value>);
+
+impl Limits {
+    /// Returns a limit, if it is set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.0.get(name)?.as_u64()
+    }
+}
 
 /// A JSON Schema, in dialect 2020-12 unless it names another.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tollhouse_base::{clock::Timestamp, id::ReplicaId};
+use tollhouse_protocol::Tier;
 
 use crate::True;
 
@@ -15,7 +16,7 @@ use crate::True;
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Health")]
-pub struct Health<U = UnpaidHealth> {
+pub struct Health<U = UnpaidHealth, S = SandboxHealth> {
     pub ok: True,
     /// Version of the host.
     pub version: Cow<'static, str>,
@@ -25,7 +26,7 @@ pub struct Health<U = UnpaidHealth> {
     pub clock: Option<String>,
     /// Workers and queues of the sandbox.
     #[schemars(with = "Map<String, Value>")]
-    pub sandbox: Value,
+    pub sandbox: S,
     /// The ways to pay that the host accepts.
     #[schemars(with = "Map<String, Value>")]
     pub payment: Value,
@@ -105,6 +106,108 @@ pub struct Replica {
     pub behind: u64,
     /// Whether it is the host that answers.
     pub own: bool,
+}
+
+/// Workers and queues of the sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct SandboxHealth {
+    /// Calls that compute.
+    pub running: u64,
+    /// Calls that wait for an answer.
+    pub waiting_in_ops: u64,
+    /// Calls in the queue.
+    pub queued: u64,
+    /// Workers with a handler.
+    pub workers: u64,
+    /// Workers with a handler that run no call.
+    pub idle: u64,
+    /// Workers without a handler.
+    pub spares: u64,
+    /// Processes of the sandbox.
+    pub processes: u64,
+    /// Processes that workers are forked from.
+    pub zygotes: u64,
+    /// Memory of all processes, in bytes.
+    pub process_bytes: u64,
+    /// Why no worker can be started. Null if workers can.
+    pub starts_fail: Option<String>,
+    /// Layers of the jail that are missing in any tier.
+    pub jail_refused: Vec<RefusedLayer>,
+    /// The tiers that have started a worker.
+    pub tiers: Vec<TierHealth>,
+    /// Activity since the process started.
+    pub totals: SandboxTotals,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// A layer of the jail that the system refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct RefusedLayer {
+    /// Name of the layer.
+    pub layer: String,
+    /// The error of the system.
+    pub error: String,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// The jail of one tier.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct TierHealth {
+    /// The tier.
+    pub tier: Tier,
+    /// Layers of the jail in force.
+    pub jail: Vec<String>,
+    /// Layers of the jail that are missing.
+    pub jail_refused: Vec<RefusedLayer>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// Activity of the sandbox since the process started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct SandboxTotals {
+    /// Calls that ran, whatever their outcome.
+    pub calls: u64,
+    /// Calls that had to load their handler first.
+    pub cold_calls: u64,
+    /// Calls that were sent to a worker before it was free.
+    pub pipelined: u64,
+    /// Calls that got no place.
+    pub refused: u64,
+    /// Calls that were stopped at a limit.
+    pub stops: u64,
+    /// Workers that the watchdog killed.
+    pub kills: u64,
+    /// Workers that crashed.
+    pub crashes: u64,
+    /// Calls whose callers gave up.
+    pub cancels: u64,
+    /// Processes that were started.
+    pub started: u64,
+    /// Processes that were forked.
+    pub forked: u64,
+    /// Starts that failed.
+    pub failed_starts: u64,
+    /// Idle workers that were found dead or sending.
+    pub idle_faults: u64,
+    /// Processes that were replaced.
+    pub replaced: u64,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// Resources that were used without payment.

@@ -76,7 +76,7 @@ pub struct UsageDay {
 }
 
 /// The recent calls of a tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentUsage {
     /// Calls within 30 days, without those of its builder.

@@ -73,6 +73,48 @@ pub struct Receipt {
     pub slug: String,
     /// How the call was paid.
     pub kind: ReceiptKind,
+    /// Hash of the version that ran.
+    pub version: String,
+    /// The price of the call.
+    pub price_usd: MicroUsd,
+    /// When the call began.
+    pub started_at: Timestamp,
+    /// When the receipt was made.
+    pub issued_at: Timestamp,
+    /// URL of the tool.
+    pub resource_url: String,
+    /// Hash of the request.
+    pub request_hash: String,
+    /// Hash of the result. Absent while the answer of a payment that was settled before the run is owed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_hash: Option<String>,
+    /// The maximum that the payer authorized, if the handler sets the price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_price_usd: Option<MicroUsd>,
+    /// The quote that set the price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote_id: Option<String>,
+    /// Whether the owner made the call, free of charge.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<bool>,
+    /// The amount in the smallest unit of the token, of a payment with x402.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub amount: Option<String>,
+    /// Address of the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset: Option<String>,
+    /// The network, as CAIP-2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
+    /// The payer's address, shortened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payer: Option<String>,
+    /// The scheme of x402.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// The transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<String>,
     /// Whether the payment was play money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<bool>,

@@ -162,7 +162,7 @@ pub struct AllPayoutsPage {
 }
 
 /// The number of payouts by status.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct PayoutCounts {
     /// Payouts whose receipts are still being collected.

@@ -59,11 +59,35 @@ pub struct QuoteContent {
     /// When it expires.
     pub expires_at: Timestamp,
     /// The ways to pay, for clients of v2.
-    pub accepts: Vec<Map<String, Value>>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub accepts: Vec<PaymentRequirements>,
     /// The ways to pay, for clients of v1.
     pub accepts_v1: Vec<Map<String, Value>>,
     /// The route from the caller's token to an accepted one.
     pub payment_route: Value,
+}
+
+/// A way to pay for a call, as in x402 v2.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct PaymentRequirements {
+    /// The scheme: `exact`, or `upto` for a maximum.
+    pub scheme: String,
+    /// The network, as CAIP-2.
+    pub network: String,
+    /// The amount in the smallest unit of the token.
+    pub amount: String,
+    /// Address of the token.
+    pub asset: String,
+    /// The recipient's address.
+    pub pay_to: String,
+    /// What a client needs to sign, and `paymentFlow` if it is charged before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra: Option<Map<String, Value>>,
+    /// Further fields.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
 }
 
 /// A part of the cost of a call.

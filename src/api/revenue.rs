@@ -10,7 +10,7 @@ use tollhouse_tool::{MicroUsd, Slug};
 use crate::True;
 
 /// Calls and revenue.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevenueTotals {
     /// Number of calls, successful or not.

@@ -150,6 +150,12 @@ impl PaymentId {
     }
 }
 
+impl AsRef<str> for PaymentId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for PaymentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

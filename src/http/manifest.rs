@@ -132,7 +132,7 @@ fn texts(pairs: impl IntoIterator<Item = (&'static str, String)>) -> Map<String,
     pairs.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
 }
 
-async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manifest> {
+async fn manifest(State(offering): State<Arc<DiscoveryServices>>) -> Json<Manifest<Value>> {
     let base = &offering.base_url;
     let counts = offering.catalog.all().counts();
     let in_force = offering.catalog.policy();

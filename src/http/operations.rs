@@ -72,7 +72,7 @@ async fn check_commits(store: &dyn Store, within: Duration) -> Result<(), ApiErr
 
 /// Returns settings in force, such as the sandbox and the facilitators, and current state, such as stored data and disk
 /// use.
-async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Value>> {
+async fn health(State(operating): State<Arc<HealthServices>>) -> Json<Health<Value, Value>> {
     let replicas = tokio::time::timeout(LOOKUP_TIMEOUT, operating.replica.seen()).await;
     let reorganized = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_reorganized(&*operating.store, MAX_COUNTED)).await;
     let unresolved = tokio::time::timeout(LOOKUP_TIMEOUT, money::count_unresolved(&*operating.store, MAX_COUNTED)).await;

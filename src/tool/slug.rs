@@ -81,6 +81,12 @@ impl TryFrom<String> for Slug {
     }
 }
 
+impl AsRef<str> for Slug {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
 impl Borrow<str> for Slug {
     fn borrow(&self) -> &str {
         &self.0

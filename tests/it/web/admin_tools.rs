@@ -124,7 +124,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     ];
     let to = admin.submit(&approve, &ticked).await.is(303).has("location").to_owned();
     let done = admin.page(&to).await;
-    assert!(text(&done).contains("It is decided.") && !text(&done).contains("since you read it"), "{done}");
+    assert!(text(&done).contains("Decision saved.") && !text(&done).contains("since you read it"), "{done}");
     assert!(!done.contains("<script>") && !done.contains("<img") && !done.contains('\u{202e}'), "{done}");
     let now = record(&host, "asks").await;
     let has = |name: &str| now["capabilities"][name] == true;

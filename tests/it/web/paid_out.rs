@@ -31,7 +31,7 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     }
     let browser = Browser::signed_in(&host, &key).await;
     let page = browser.page("/dashboard/payouts").await;
-    assert!(text(&page).contains("It is not said yet where payouts go.") && text(&page).contains("No packet was made yet."));
+    assert!(text(&page).contains("There is no address for payouts yet.") && text(&page).contains("No packet was made yet."));
     let saves = async |address: &str, minimum: &str| {
         let fields = [("text:/address", address), ("some:/network", ""), ("some:/asset", ""), ("number:/minimumUsd", minimum)];
         browser.fill("/dashboard/payouts", "/dashboard/do/setPayoutSettings", &fields).await
@@ -159,7 +159,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     let body = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
     assert_eq!((micros(&body["budgets"]["holder"]["perDayUsd"]), &body["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
     let page = browser.page("/dashboard/credit").await;
-    assert!(text(&page).contains("$0.25 simulated more may be") && page.contains("value=\"1\""), "{page}");
+    assert!(text(&page).contains("$0.25 simulated more can be") && page.contains("value=\"1\""), "{page}");
     host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);
     host.call_credit("earns", &json!({ "n": 5 }), token).await.fails(403, "budget_exceeded", "caller");
     browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("", "true")).await.is(303);

@@ -325,7 +325,7 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
         "earns: 1 of 4 calls failed in 30 days",
         "asks asks for",
         "api.example.com",
-        "$0.7125 simulated of 3 receipts wait to be paid out, and it is not said yet where payouts go.",
+        "$0.7125 simulated of 3 receipts wait to be paid out, and there is no address for payouts yet.",
     ] {
         assert!(seen.contains(reported), "{reported}: {seen}");
     }
@@ -405,7 +405,7 @@ async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
     assert_eq!((&unreadable["is-sealed"], &unreadable["earns"]), (&json!(true), &json!(false)));
     let seen = needs(&host).await;
     assert!(
-        seen.contains("is-sealed has secrets that the host has no key for any more") && seen.contains(" of 1 receipt can be paid out."),
+        seen.contains("is-sealed has secrets that no key of the host decrypts") && seen.contains(" of 1 receipt can be paid out."),
         "{seen}"
     );
     host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);

@@ -110,7 +110,7 @@ async fn a_fresh_key_becomes_a_published_tool_by_forms_alone() {
 
     let answer = send(SOURCE, "publish", &[("attested", "true")]).await.is(303);
     assert!(answer.has("location").starts_with("/dashboard/tools/shout/edit?done=createEndpoint."), "{answer:?}");
-    assert!(text(&browser.page(answer.has("location")).await).contains("It is published."));
+    assert!(text(&browser.page(answer.has("location")).await).contains("Tool published."));
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json()["endpoint"].clone();
     assert_eq!((&record["tags"], &record["priceUsd"], &record["status"]), (&json!(["text", "loud"]), &json!(0.01), &json!("active")));
     let source = host.as_builder(&key, Method::GET, "/ai/endpoints/shout/source", &Value::Null).await.is(200).json();

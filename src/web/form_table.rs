@@ -8,42 +8,40 @@ const MARK_DIGITS: usize = 16;
 
 /// An operation that a form can request.
 pub(super) struct FormRow {
-    /// The operation id.
     pub(super) id: &'static str,
     /// The confirmation after it was done.
-    pub(super) notices: &'static str,
+    pub(super) notice: &'static str,
     /// Whether its answer contains something that is shown only once.
     pub(super) once: bool,
 }
 
-/// All operations of forms.
 const FORMS: &[FormRow] = &[
-    done("makePayout", "All that waited is in a packet now."),
-    done("setPayoutSettings", "Payouts go there from now on."),
-    done("setBudget", "The budget is set."),
-    once("rotateBuilderKey", "This is the new key. It is shown this once; the old one opens nothing any more."),
-    once("mintCredit", "This is the credit. The token of a new one is shown this once: hand it to who is to spend it."),
-    done("decideReview", "It is decided."),
-    done("setPolicy", "The policy is in force."),
-    done("judgeBuilder", "It is decided."),
-    done("judgeCredit", "It is decided."),
-    done("decidePayout", "The packet's state is set."),
-    done("giveRefund", "It is given back."),
-    done("rescan", "All was scanned by the rules in force."),
-    once("registerBuilder", "You are registered. The key is shown this once: sign in with it."),
-    done("createEndpoint", "It is published. Run it here, or call it as its page says."),
-    done("updateEndpoint", "It is changed, for calls that start from now on."),
-    done("deleteEndpoint", "It is deleted. Its receipts stay, and its name stays its owner's."),
-    done("setSecret", "The secret is set, for calls that start from now on."),
-    done("removeSecret", "The secret is removed."),
+    done("makePayout", "Packet created."),
+    done("setPayoutSettings", "Payout settings saved."),
+    done("setBudget", "Budget saved."),
+    once("rotateBuilderKey", "This is the new key. It is shown only once, and the old key no longer works."),
+    once("mintCredit", "This is the credit. The token of a new credit is shown only once: give it to the person who will spend it."),
+    done("decideReview", "Decision saved."),
+    done("setPolicy", "Policy saved."),
+    done("judgeBuilder", "Decision saved."),
+    done("judgeCredit", "Decision saved."),
+    done("decidePayout", "Packet updated."),
+    done("giveRefund", "Refund recorded."),
+    done("rescan", "All tools were scanned with the rules in force."),
+    once("registerBuilder", "You are registered. The key is shown only once: sign in with it."),
+    done("createEndpoint", "Tool published. Run it here, or call it as its page shows."),
+    done("updateEndpoint", "Change published. It applies to calls that start from now on."),
+    done("deleteEndpoint", "Tool deleted. Its receipts stay, and nobody else can take its name."),
+    done("setSecret", "Secret set. Calls that start from now on have it."),
+    done("removeSecret", "Secret removed."),
 ];
 
 const fn done(id: &'static str, message: &'static str) -> FormRow {
-    FormRow { id, notices: message, once: false }
+    FormRow { id, notice: message, once: false }
 }
 
 const fn once(id: &'static str, message: &'static str) -> FormRow {
-    FormRow { id, notices: message, once: true }
+    FormRow { id, notice: message, once: true }
 }
 
 pub(super) fn form(id: &str) -> Option<&'static FormRow> {
@@ -51,7 +49,7 @@ pub(super) fn form(id: &str) -> Option<&'static FormRow> {
 }
 
 /// Returns whether the answer of an operation is shown once, on a page of its own.
-pub(crate) fn is_once(id: &str) -> bool {
+pub(super) fn is_once(id: &str) -> bool {
     form(id).is_some_and(|form| form.once)
 }
 
@@ -63,11 +61,11 @@ pub(super) fn mark(session: &OpenSession, id: &str) -> String {
 }
 
 /// Returns the operation and its confirmation for the page that a form leads back to.
-pub(crate) fn notice(session: &OpenSession, request: &str) -> Option<(&'static str, &'static str)> {
+pub(super) fn notice(session: &OpenSession, request: &str) -> Option<(&'static str, &'static str)> {
     let (_, query) = request.split_once('?')?;
     let done = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "done")?.1;
     let form = form(done.split('.').next()?).filter(|form| done == mark(session, form.id))?;
-    Some((form.id, form.notices))
+    Some((form.id, form.notice))
 }
 
 #[cfg(test)]
@@ -76,7 +74,7 @@ mod tests {
     use tollhouse_account::session::SessionKind;
 
     #[test]
-    fn forms_ask_for_operations_that_are_in_the_table_once() {
+    fn each_operation_is_listed_once_and_confirmed_only_to_its_session() {
         let ids: std::collections::BTreeSet<_> = FORMS.iter().map(|form| form.id).collect();
         assert_eq!(ids.len(), FORMS.len());
         let session = |form_token: &str| OpenSession {
@@ -88,8 +86,8 @@ mod tests {
         };
         let (own, other) = (session("a"), session("b"));
         let page = |id: &str| format!("/dashboard?done={}", mark(&own, id));
-        assert_eq!(notice(&own, &page(FORMS[0].id)), Some((FORMS[0].id, FORMS[0].notices)));
-        assert_eq!(notice(&other, &page(FORMS[0].id)), None, "a link of another session's");
+        assert_eq!(notice(&own, &page(FORMS[0].id)), Some((FORMS[0].id, FORMS[0].notice)));
+        assert_eq!(notice(&other, &page(FORMS[0].id)), None, "a link of another session");
         assert_eq!((notice(&own, &page("getHealth")), notice(&own, &format!("/dashboard?done={}", FORMS[0].id))), (None, None));
     }
 }
