@@ -6,8 +6,7 @@ use tollhouse::store::update;
 
 use super::{harness::*, postgres::Postgres};
 
-const PLAN: TablePlan =
-    TablePlan { name: "NUMBERS", what: "", space: Space::Builders, prefix: "n/", key: "", index_of: "", followed: false };
+const PLAN: TablePlan = TablePlan { name: "NUMBERS", space: Space::Builders, prefix: "n/", key: "", index_of: "", followed: false };
 const NUMBERS: Table<String, String> = DeclaredTable::new(const { &PLAN }).holding();
 
 /// Minimum and maximum time for a commit that waits for a locked row. A row can stay locked as long

@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    damage::until,
     harness::*,
     history::Chance,
     questions::{counted, rows_of},

@@ -23,7 +23,7 @@ fn is_at_once(waited: &Result<Duration, OverCpuShare>) -> bool {
     *waited == Ok(Duration::ZERO)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_addresses_above_their_share_wait() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
@@ -33,7 +33,7 @@ async fn only_addresses_above_their_share_wait() {
     assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn refused_address_gets_the_time_to_retry() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
@@ -41,7 +41,7 @@ async fn refused_address_gets_the_time_to_retry() {
     assert_eq!(takes(&shares, ONE, millis(1)).await, Err(OverCpuShare { seconds: 10 }));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn lone_address_can_use_everything_without_debt() {
     let shares = shares(true);
     for _ in 0..100 {
@@ -51,7 +51,7 @@ async fn lone_address_can_use_everything_without_debt() {
     assert!(takes(&shares, ONE, millis(1)).await.is_ok());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nobody_waits_while_processor_time_is_idle() {
     let shares = shares(false);
     for _ in 0..100 {
@@ -60,7 +60,7 @@ async fn nobody_waits_while_processor_time_is_idle() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn open_turns_count_with_their_expected_cost() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
@@ -72,7 +72,7 @@ async fn open_turns_count_with_their_expected_cost() {
     assert!(is_at_once(&takes(&shares, ONE, millis(1)).await));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn address_without_debt_is_forgotten() {
     let shares = shares(true);
     takes(&shares, OTHER, Duration::ZERO).await.unwrap();
@@ -93,7 +93,7 @@ async fn without_a_limit_nobody_waits_or_is_remembered() {
     assert!(shares.now().accounts.is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn time_outside_of_turns_counts_up_to_a_limit() {
     let shares = shares(true);
     takes(&shares, OTHER, millis(1)).await.unwrap();
@@ -148,7 +148,7 @@ async fn work_on_other_threads_is_charged() {
     owes(1_050);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn abandoned_work_is_charged_for_its_completed_part() {
     let shares = shares(true);
     let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();

@@ -45,7 +45,7 @@ fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
 fn record() -> CallRecord {
     let record = serde_json::from_value(json!({
         "callId": CallId::generate(), "at": NOW, "outcome": "succeeded", "charged": false, "priceUsd": 0, "payment": "free",
-        "durationMs": 1.5, "inputBytes": 2, "version": "v",
+        "durationMs": 1.5, "inputBytes": 2, "version": "v", "method": "POST",
     }));
     record.unwrap()
 }

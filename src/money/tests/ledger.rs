@@ -205,8 +205,9 @@ async fn check_names_tampered_rows_and_the_difference() {
     ledger_agrees(&fixture, "a receipt of zero").await;
     fixture.delete(Space::Receipts, extra.to_string().into_bytes()).await;
     let (key, debit) = fixture.all(Space::CreditMovements).await.swap_remove(1);
-    let text = String::from_utf8_lossy(&debit[2..]).replace("0.01", "0.02");
-    fixture.write(Space::CreditMovements, key, text.into_bytes()).await;
+    let (format, text) = debit.split_at(2);
+    let text = String::from_utf8_lossy(text).replace("0.01", "0.02");
+    fixture.write(Space::CreditMovements, key, [format, text.as_bytes()].concat()).await;
     let (has, moved) = (FUNDS.0 - PRICE.0, FUNDS.0 - 2 * PRICE.0);
     let expected = format!("credit {}: its balance is {has}, its movements come to {moved} (off by {})", credit.id, PRICE.0);
     assert_eq!(wrong(&fixture).await, [expected]);

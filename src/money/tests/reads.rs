@@ -30,7 +30,7 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
         for _ in 0..receipts {
             let receipt = ReceiptId::of_time(at);
             let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: SaleTotals::paid(PRICE, MicroUsd(500)) };
-            rows.append(sale.row(&owner, at, receipt.as_str()));
+            rows.append(sales.row(&sale, &owner, at, receipt.as_str()));
             rows.append(UnpaidSale { net: PRICE.0 - 500, at_ms: at.0 }.stored(&owner, &receipt));
         }
         rows.commit(&*any, Durability::Buffered).await.unwrap();
