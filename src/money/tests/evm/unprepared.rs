@@ -81,7 +81,7 @@ async fn run_during_an_outage_of_the_node_does_not_count_as_unpaid() {
 }
 
 #[tokio::test]
-async fn contract_that_makes_the_node_fail_is_refused_before_the_run_unless_the_node_fails_for_everybody() {
+async fn contract_that_makes_the_node_fail_is_refused_unless_the_node_is_down() {
     for error in provoked() {
         let node = Node::of(Chain { provoked: Some(error.clone()), code: DELEGATION, ..Chain::at(NOW) }).await;
         for payment in [Payer::new(1).payment(1), by_contract()] {
