@@ -3,7 +3,7 @@
 //! Messages and fields can contain text of strangers, for example the id of a request. In both formats, such text can
 //! neither begin a new line nor control the terminal.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
