@@ -4,7 +4,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tollhouse_api::{
     DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
-    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UsageDay,
+    RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
 };
 use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::{MicroUsd, Slug};
@@ -107,7 +107,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
         Some(Host::Ready) => {
             session.out.print(&open::<OkResponse>(session, &["health", "ready"]).await?, |_| "it takes calls\n".to_owned())
         }
-        Some(Host::Manifest) => document::<Manifest>(session, &["ai", "manifest"]).await,
+        Some(Host::Manifest) => document::<Manifest<Value>>(session, &["ai", "manifest"]).await,
         Some(Host::Safety) => document::<SafetyPolicyResponse>(session, &["ai", "content-safety", "policy"]).await,
         Some(Host::Keys) => document::<JsonWebKeySet>(session, &[".well-known", "jwks.json"]).await,
         Some(Host::Runtime(max)) => runtime(session, &max).await,
@@ -132,7 +132,7 @@ async fn document<T: DeserializeOwned + Serialize>(session: &Session, path: &[&s
     session.out.print(&open::<T>(session, path).await?, |body| json_for_people(body) + "\n")
 }
 
-fn health(health: &Health) -> String {
+fn health(health: &Health<UnpaidHealth, Value>) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let field = |value: Option<&Value>| match value {
         Some(Value::String(text)) => text.clone(),
@@ -235,19 +235,18 @@ fn with_calls(rows: &[MetricsRow]) -> &[MetricsRow] {
 pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
     let answer: ReceiptResponse = open(session, &["ai", "receipts", &args.id]).await?;
     session.out.print(&answer, |ReceiptResponse { receipt, refunded_usd, .. }| {
-        let field = |name: &str| receipt.more.get(name).cloned().unwrap_or_default();
-        let text = |name: &str| field(name).as_str().unwrap_or_default().to_owned();
         let mut facts = FactList::default();
         facts.add("receipt", &receipt.receipt_id);
         facts.add("tool", &receipt.slug);
         facts.add("kind", name(receipt.kind));
-        facts.add("payer", text("payer"));
-        facts.add("network", text("network"));
-        facts.add("price", usd(serde_json::from_value::<MicroUsd>(field("priceUsd")).ok()));
-        facts.add("issued", moment(serde_json::from_value::<Timestamp>(field("issuedAt")).ok()));
-        for name in ["transaction", "requestHash", "resultHash", "resourceUrl"] {
-            facts.add(name, text(name));
-        }
+        facts.add("payer", optional(receipt.payer.as_ref()));
+        facts.add("network", optional(receipt.network.as_ref()));
+        facts.add("price", usd(Some(receipt.price_usd)));
+        facts.add("issued", moment(Some(receipt.issued_at)));
+        facts.add("transaction", optional(receipt.transaction.as_ref()));
+        facts.add("requestHash", &receipt.request_hash);
+        facts.add("resultHash", optional(receipt.result_hash.as_ref()));
+        facts.add("resourceUrl", &receipt.resource_url);
         facts.add("given back", usd(*refunded_usd));
         facts.text()
     })

@@ -96,6 +96,6 @@ async fn about(session: &Session, target: &PaymentTarget) -> (String, bool) {
     let manifest = client.get(&["ai", "manifest"]).by(CredentialChoice::Everyone).send::<Manifest>().await;
     let record = record.ok().and_then(|record| own(record.body));
     let version = record.map(|record| record.version.trim_start_matches("sha256:").chars().take(4).collect());
-    let is_simulated = manifest.is_ok_and(|manifest| manifest.body.payment.get("simulated") == Some(&Value::Bool(true)));
+    let is_simulated = manifest.is_ok_and(|manifest| manifest.body.payment.simulated);
     (version.unwrap_or_default(), is_simulated)
 }

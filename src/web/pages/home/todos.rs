@@ -70,7 +70,13 @@ fn decided(tool: &EndpointSummary) -> Option<BuilderTask> {
 
 /// A tool that requests more capabilities or hosts.
 fn waiting(tool: &EndpointSummary) -> Option<BuilderTask> {
-    let query: Vec<_> = tool.brief.requested_capabilities.names().map(|name| name as &str).chain(tool.brief.requested_hosts.iter().map(String::as_str)).collect();
+    let query: Vec<_> = tool
+        .brief
+        .requested_capabilities
+        .names()
+        .map(|name| name as &str)
+        .chain(tool.brief.requested_hosts.iter().map(String::as_str))
+        .collect();
     (!query.is_empty()).then(|| BuilderTask {
         words: html! {
             (page_links::tool(&tool.brief.slug)) " asks for " (text::summary(&query.join(", "), 120)) ", which an admin has not granted yet."
