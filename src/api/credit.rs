@@ -2,7 +2,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_tool::{MicroUsd, Slug, UsdChange};
 
@@ -275,4 +274,24 @@ pub enum CreditDecision {
     Revoke,
     /// Undoes a revocation.
     Restore,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn minted_and_existing_credits_keep_their_fields() {
+        let minted = json!({ "ok": true, "creditId": CreditId::generate(), "balanceUsd": 1, "label": "a" });
+        let existing = json!({
+            "creditId": CreditId::generate(), "label": "a", "balanceUsd": 2_000_000, "createdAt": "2026-11-22T09:58:03.000Z", "revoked": null,
+            "budget": {}, "budgets": { "admin": {}, "holder": {}, "revision": 0 }, "ok": true,
+        });
+        for response in [minted, existing] {
+            let read: MintCreditResponse = serde_json::from_value(response.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), response);
+        }
+    }
 }

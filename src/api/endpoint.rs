@@ -74,9 +74,9 @@ pub struct Endpoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settle: Option<SettleBefore>,
     /// Result of the scan of a builder's upload. Absent in the older form of the catalog.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
     #[schemars(extend("nullable" = true))]
-    pub content_safety: Option<ContentSafety>,
+    pub content_safety: Option<Option<ContentSafety>>,
 }
 
 /// A tool, as its owner and admins see it: everything but the source.
@@ -178,7 +178,7 @@ impl EndpointView {
     pub fn content_safety(&self) -> Option<&ContentSafety> {
         match self {
             Self::Own(own) => own.content_safety.as_ref(),
-            Self::Public(public) => public.content_safety.as_ref(),
+            Self::Public(public) => public.content_safety.as_ref()?.as_ref(),
         }
     }
 }

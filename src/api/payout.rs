@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use tollhouse_base::{
     clock::Timestamp,
     id::{BuilderId, PayoutId},
@@ -53,14 +53,9 @@ pub struct Payout {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Name of the builder, null if there is none. Only in the list of all payouts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::present")]
     #[schemars(extend("nullable" = true))]
     pub builder_name: Option<Option<String>>,
-}
-
-/// Reads a field that is there. Without it, `null` would be read as an absent field.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 /// The times of the first and the last receipt of a payout.

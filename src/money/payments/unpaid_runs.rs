@@ -13,6 +13,7 @@
 //! A tool's limit applies to payers who have not paid for that tool recently. So payers with fresh addresses cannot run
 //! a tool endlessly, and they do not shut out anyone who has paid. Half of the limit is reserved for addresses without
 //! unpaid runs. Runs on credit have a limit of their own, of the same size, because anyone can make fresh addresses.
+//! More of them can be in flight, because their price is held.
 //!
 //! Hosts of one store tell each other of failures a moment later, and of runs in flight never. So a host counts what it
 //! has begun recently once for each host, unless the payer has paid here often enough to cover it.
@@ -224,7 +225,9 @@ impl Accounts {
             // An address that has failed or may be about to leaves half of the slots to others.
             let is_clean = limits.of_address.is_none() || address.is_none_or(|address| address.is_clean(now));
             let positions = if is_clean { max.get() } else { max.get().div_ceil(2) };
-            of_tool.admit(positions, hosts, now).map_err(|wait| slowed(RunLimit::Tool(tool.clone()), max, wait))?;
+            of_tool
+                .admit(positions, *funds == KnownFunds::Credit, hosts, now)
+                .map_err(|wait| slowed(RunLimit::Tool(tool.clone()), max, wait))?;
         }
         Ok(false)
     }

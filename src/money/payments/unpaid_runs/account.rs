@@ -259,12 +259,18 @@ impl ToolAccount {
         (self.in_flight, self.failed.total(now.at))
     }
 
-    pub(super) fn admit(&self, positions: u32, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
+    /// Admits one more run, or returns the time until one may begin. Runs on credit may be more at once, as those of one
+    /// credit.
+    pub(super) fn admit(&self, positions: u32, on_credit: bool, hosts: NonZeroU32, now: ThrottleTime) -> Result<(), Duration> {
         let (failed, in_flight) = (self.failed.total(now.at), u64::from(self.in_flight));
+        let more = if on_credit { u64::from(positions) * u64::from(MAX_MORE) } else { 0 };
+        if failed >= u64::from(positions) {
+            return Err(self.failed.wait(now.at).unwrap_or(SOON));
+        }
         let pending = in_flight + unknown_elsewhere(in_flight + self.recent.total(now.recent).min(failed), 0, hosts);
-        match failed + pending < u64::from(positions) {
+        match failed + pending < u64::from(positions) + more {
             true => Ok(()),
-            false => Err(self.failed.wait(now.at).filter(|_| failed >= u64::from(positions)).unwrap_or(SOON)),
+            false => Err(SOON),
         }
     }
 }
