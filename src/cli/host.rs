@@ -6,7 +6,6 @@ use tollhouse_api::{
     DailyUsage, Health, JsonWebKeySet, Ledger, Manifest, Metrics, MetricsBucket, OkResponse, PaymentResponse, ReceiptResponse,
     RefundRequest, RefundResponse, RescanResponse, RuntimeStats, SafetyPolicyResponse, UnpaidHealth, UsageDay,
 };
-use tollhouse_base::clock::Timestamp;
 use tollhouse_tool::{MicroUsd, Slug};
 
 use super::base::{

@@ -127,7 +127,7 @@ async fn example(visitor: &Visitor) -> Result<Option<Endpoint>, ApiRefusal> {
 /// Returns whether a tool's texts were written by the host's operator. A builder's tool has a scan
 /// result in its record.
 fn is_shipped(tool: &Endpoint) -> bool {
-    SHIPPED.contains(&tool.common.slug.as_str()) && tool.content_safety.is_none()
+    SHIPPED.contains(&tool.common.slug.as_str()) && matches!(tool.content_safety, None | Some(None))
 }
 
 /// Returns the challenge of the tool without extensions and the builder's texts.
