@@ -14,7 +14,7 @@ use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::secret;
 use tollhouse_config::{self as config, Flags};
-use tollhouse_telemetry::log::{JsonLines, LogFormat};
+use tollhouse_telemetry::log::{JsonLines, LogFormat, TextFields};
 
 use crate::{
     base::output::Output,
@@ -164,7 +164,7 @@ fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscrib
         tracing_subscriber::fmt().event_format(JsonLines).with_env_filter(filter).with_writer(std::io::stderr).init();
         return Ok(());
     }
-    let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let mut log = tracing_subscriber::fmt().fmt_fields(TextFields).with_env_filter(filter).with_writer(std::io::stderr);
     if !std::io::stderr().is_terminal() {
         log = log.with_ansi(false);
     }
