@@ -3,7 +3,6 @@
 use std::{
     fmt,
     io::{self, Write as _},
-    ops::Deref,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::Path,
 };
@@ -14,12 +13,13 @@ use super::token::{Token, TooShort};
 
 /// Why there is no valid admin token.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum TokenError {
     #[error(transparent)]
     TooShort(#[from] TooShort),
     #[error("`{0}` can be read by others: set its mode to 0600")]
     Readable(String),
-    #[error("`{0}` cannot be created or read")]
+    #[error("`{0}` cannot be made or read")]
     File(String, #[source] io::Error),
 }
 
@@ -52,13 +52,23 @@ impl AdminToken {
         };
         Ok(Self(Token::of(&token)?))
     }
-}
 
-impl Deref for AdminToken {
-    type Target = Token;
+    /// Compares in constant time.
+    #[must_use]
+    pub fn matches(&self, given: &[u8]) -> bool {
+        self.0.matches(given)
+    }
 
-    fn deref(&self) -> &Token {
-        &self.0
+    /// Returns a short [id](Token::id) of the token.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.0.id()
+    }
+
+    /// Returns whether a token with another purpose is the same.
+    #[must_use]
+    pub fn is(&self, other: &Token) -> bool {
+        self.0.is(other)
     }
 }
 

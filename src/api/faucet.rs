@@ -2,12 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollhouse_tool::MicroUsd;
 
-use crate::True;
+use crate::{constant::True, money::MicroUsd};
 
 /// The request for play money on the simulated ledger.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FaucetRequest {
     /// The address to fund.
@@ -23,9 +22,10 @@ pub struct FaucetRequest {
 }
 
 /// The balance of an address on the simulated ledger.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SimulatedBalance {
+    /// Always true.
     pub ok: True,
     /// Always true: this is play money.
     pub simulated: True,
@@ -36,6 +36,5 @@ pub struct SimulatedBalance {
     /// The address.
     pub address: String,
     /// Its balance.
-    #[serde(deserialize_with = "crate::sum")]
     pub balance_usd: MicroUsd,
 }

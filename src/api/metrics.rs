@@ -1,31 +1,46 @@
 //! Statistics of calls.
 
-use std::borrow::Cow;
-
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
-use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::True;
+use crate::{constant::True, money::MicroUsd, time::Timestamp};
 
 /// Statistics of a tool's calls over time, oldest bucket first, without gaps.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Metrics {
+    /// Always true.
+    pub ok: True,
     /// Start of the first bucket.
     pub since: Timestamp,
     /// Length of a bucket.
-    #[schemars(extend("enum" = ["1m", "5m", "1h", "1d"]))]
-    pub step: Cow<'static, str>,
+    pub step: MetricsStep,
     /// The buckets.
     pub buckets: Vec<MetricsBucket>,
-    pub ok: True,
+}
+
+/// The length of a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub enum MetricsStep {
+    /// A minute.
+    #[serde(rename = "1m")]
+    Minute,
+    /// 5 minutes.
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    /// An hour.
+    #[serde(rename = "1h")]
+    Hour,
+    /// A day.
+    #[serde(rename = "1d")]
+    Day,
 }
 
 /// The calls within one bucket.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct MetricsBucket {
@@ -37,8 +52,7 @@ pub struct MetricsBucket {
     pub paid: u64,
     /// Number of failed calls, by error code.
     pub failed: BTreeMap<String, u64>,
-    /// Amount that callers paid.
-    #[serde(deserialize_with = "crate::sum")]
+    /// What callers paid.
     pub gross_usd: MicroUsd,
     /// Median duration, in milliseconds.
     #[serde(rename = "p50Ms", skip_serializing_if = "Option::is_none")]
@@ -49,8 +63,10 @@ pub struct MetricsBucket {
 }
 
 /// The calls of a tool within 30 days, oldest day first, without gaps.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct DailyUsage {
+    /// Always true.
     pub ok: True,
     /// Start of the first day.
     pub since: Timestamp,
@@ -59,7 +75,7 @@ pub struct DailyUsage {
 }
 
 /// The calls of a tool on one day.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct UsageDay {
@@ -76,7 +92,7 @@ pub struct UsageDay {
 }
 
 /// The recent calls of a tool.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecentUsage {
     /// Calls within 30 days, without those of its builder.
@@ -87,22 +103,24 @@ pub struct RecentUsage {
 }
 
 /// Activity of the sandbox since the process started.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RuntimeStats {
+    /// Always true.
     pub ok: True,
     /// The tools that were called most.
     pub endpoints: Vec<RuntimeEndpoint>,
     /// Number of tools that were called.
-    pub total: usize,
+    pub total: u64,
 }
 
 /// Activity of the sandbox for one tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct RuntimeEndpoint {
     /// The tool.
-    pub slug: Slug,
+    pub slug: String,
     /// Calls that are in the sandbox or wait for a place there.
     pub running: u64,
     /// Calls that ran, whatever their outcome.

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
-use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::True;
+use crate::{constant::True, money::MicroUsd, time::Timestamp};
 
 /// Calls and revenue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,26 +17,22 @@ pub struct RevenueTotals {
     pub paid_calls: u64,
     /// Number of failed calls.
     pub failed_calls: u64,
-    /// Amount that callers paid.
-    #[serde(deserialize_with = "crate::sum")]
+    /// What callers paid.
     pub gross_usd: MicroUsd,
-    /// Amount refunded.
-    #[serde(deserialize_with = "crate::sum")]
+    /// What was refunded.
     pub refunded_usd: MicroUsd,
-    /// The host's share.
-    #[serde(deserialize_with = "crate::sum")]
+    /// What the host keeps.
     pub fees_usd: MicroUsd,
-    /// The builder's share.
-    #[serde(deserialize_with = "crate::sum")]
+    /// What the builder gets.
     pub net_usd: MicroUsd,
 }
 
 /// The revenue of one tool.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointRevenue {
     /// The tool.
-    pub endpoint_slug: Slug,
+    pub endpoint_slug: String,
     /// Its calls and revenue.
     #[serde(flatten)]
     pub totals: RevenueTotals,
@@ -51,7 +45,8 @@ pub struct EndpointRevenue {
 }
 
 /// The revenue of one day.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct DayRevenue {
     /// The UTC day, for example `2026-11-21`.
     pub day: String,
@@ -61,9 +56,10 @@ pub struct DayRevenue {
 }
 
 /// The revenue of a builder.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revenue {
+    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
@@ -76,14 +72,14 @@ pub struct Revenue {
 }
 
 /// The revenue of the whole host.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HostRevenue {
+    /// Always true.
     pub ok: True,
     /// Start of the report.
     pub since: Timestamp,
     /// Fees from builders' tools, and revenue of the host's own.
-    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The sum of all tools.
     pub totals: RevenueTotals,
@@ -98,12 +94,11 @@ pub struct HostRevenue {
 }
 
 /// The revenue of the whole host on one day.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct HostDayRevenue {
     /// Fees from builders' tools, and revenue of the host's own.
-    #[serde(deserialize_with = "crate::sum")]
     pub revenue_usd: MicroUsd,
     /// The day.
     #[serde(flatten)]

@@ -156,4 +156,78 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn rate(per_second: u32, burst: u32) -> RateLimiter<u8> {
+        RateLimiter::with_burst(NonZeroU32::new(per_second).unwrap(), NonZeroU32::new(burst).unwrap())
+    }
+
+    fn some(some: u32) -> NonZeroU32 {
+        NonZeroU32::new(some).unwrap()
+    }
+
+    #[test]
+    fn a_key_may_do_so_much_at_once_and_then_as_much_as_comes_back() {
+        let (rate, started) = (rate(10, 20), Instant::now());
+        for _ in 0..20 {
+            assert_eq!(rate.admit(&1, some(1), started), Ok(()));
+        }
+        assert_eq!(rate.admit(&1, some(1), started), Err(Duration::from_millis(100)));
+        assert_eq!(rate.admit(&2, some(20), started), Ok(()), "another key");
+        assert_eq!(rate.admit(&3, some(21), started), Err(Duration::from_millis(100)), "more than there ever is");
+        let later = started + Duration::from_millis(300);
+        assert_eq!(rate.admit(&1, some(4), later), Err(Duration::from_millis(100)));
+        assert_eq!(rate.admit(&1, some(3), later), Ok(()));
+        assert!(rate.take(&4, some(20)) && !rate.take(&4, some(20)));
+        assert_eq!((rate.wait(&4), rate.wait(&5)), (Some(1), None));
+        rate.uses().prune_idle(started + Duration::from_secs(60));
+        assert_eq!(rate.uses().len(), 0);
+    }
+
+    #[test]
+    fn rates_of_many_and_of_few_are_kept_to() {
+        let (many, started) = (rate(u32::MAX, u32::MAX), Instant::now());
+        assert_eq!(many.admit(&1, some(u32::MAX), started), Ok(()));
+        assert!(many.admit(&1, some(u32::MAX), started + Duration::from_millis(999)).is_err());
+        assert_eq!(many.admit(&1, some(u32::MAX), started + Duration::from_secs(1)), Ok(()));
+    }
+
+    #[test]
+    fn keys_are_bounded_and_who_has_used_most_stays() {
+        let rate: RateLimiter<u32> = RateLimiter::with_burst(NonZeroU32::new(10).unwrap(), NonZeroU32::new(20).unwrap());
+        let now = Instant::now();
+        assert_eq!(rate.admit(&0, some(20), now), Ok(()));
+        (1..MAX_KEYS as u32 * 2).for_each(|key| assert_eq!(rate.admit(&key, some(1), now), Ok(())));
+        assert!(rate.uses().len() <= MAX_KEYS, "{}", rate.uses().len());
+        assert!(rate.admit(&0, some(1), now).is_err());
+    }
+
+    #[test]
+    fn what_is_used_elsewhere_counts_here_too() {
+        let (one, other, now) = (rate(10, 20), rate(10, 20), now());
+        assert_eq!(one.take_used(10), [], "nobody has asked before");
+        assert_eq!(one.admit(&1, some(2), now), Ok(()));
+        assert_eq!(one.take_used(10), [], "it is no more than a tenth");
+        assert_eq!(one.admit(&1, some(18), now), Ok(()));
+        assert_eq!(one.admit(&2, some(10), now), Ok(()));
+        assert_eq!(one.take_used(1), [("1".to_owned(), 20)]);
+        assert_eq!(one.take_used(10), [("2".to_owned(), 10)]);
+        assert_eq!(one.take_used(10), []);
+        other.used_elsewhere("1", 200);
+        other.used_elsewhere("no key", 200);
+        assert!(!other.take(&1, some(1)) && other.take(&2, some(20)));
+        assert_eq!(other.take_used(10), [], "what others have used is not told them");
+        assert!(other.wait(&1).is_some_and(|wait| wait > 10), "it has used ten times as much as it may at once");
+    }
+
+    #[test]
+    fn each_key_has_its_permits_and_nothing_is_left_of_them() {
+        let limit = ConcurrencyLimit::new(2);
+        let permits = [limit.take("a"), limit.take("a"), limit.take("b")].map(Option::unwrap);
+        assert!(limit.take("a").is_none() && limit.take("b").is_some());
+        drop(permits);
+        assert!(limit.take("a").is_some());
+        assert!(limit.now.lock().unwrap().is_empty());
+    }
+}

@@ -5,7 +5,7 @@ use super::base::{error::Result, output::Output};
 /// Arguments of `completions`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell that completes
     shell: clap_complete::Shell,
 }
 

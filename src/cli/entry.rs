@@ -14,7 +14,7 @@ use tollhouse_app::App;
 use tollhouse_base::error_chain::full_message;
 use tollhouse_capability::secret;
 use tollhouse_config::{self as config, Flags};
-use tollhouse_telemetry::log::{JsonLines, LogFormat, TextFields};
+use tollhouse_telemetry::log::{JsonLines, LogFormat};
 
 use crate::{
     base::output::Output,
@@ -31,33 +31,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve a host
+    /// Serves the host.
     Serve {
         #[command(flatten)]
         flags: Box<Flags>,
         /// Settings file
         #[arg(long, default_value = config::FILE)]
         config: PathBuf,
-        /// Print every effective setting with its source, and exit
+        /// Tells every setting in force and where it stands, and ends
         #[arg(long)]
         check: bool,
-        /// Print it as JSON
+        /// Tells it as JSON
         #[arg(long, requires = "check")]
         json: bool,
     },
-    /// Check the ledger of a stopped host
+    /// The ledger of a stopped host.
     #[command(subcommand)]
     Ledger(Ledger),
-    /// Check, repair and move the store of a host
+    /// The store of a host.
     #[command(subcommand)]
     Store(Store),
-    /// Back up a host, which can be running, into a folder
+    /// Writes all rows of a host, which may run, to a file, as they stand at one moment; and the contents of its files beside.
     Backup(Box<backup_cmd::BackupArgs>),
-    /// Restore a backup into the empty store of a stopped host
+    /// Fills the empty store of a host that does not run from a backup.
     Restore(Box<backup_cmd::RestoreArgs>),
-    /// Check this machine and the settings, with remedies
+    /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
     Doctor(Box<doctor::Args>),
-    /// Verify the signature of a receipt
+    /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
     #[command(flatten)]
     Asks(crate::Command),
@@ -65,21 +65,21 @@ enum Command {
 
 #[derive(Subcommand)]
 enum Ledger {
-    /// Check that all records of money agree
+    /// Proves that all that tells of money tells the same, and names what does not.
     Check(ledger::Args),
 }
 
 #[derive(Subcommand)]
 enum Store {
-    /// Check the store for damage and contradictions
+    /// Says what the store holds, what is damaged in it, and what does not agree: contents with hashes, indexes with tables, the ledger's sums.
     Check(Box<store_admin::CheckArgs>),
-    /// Rewrite the store of a stopped host, to free disk space
+    /// Makes the store of a stopped host anew, as small as its rows.
     Compact(Box<store_admin::CheckArgs>),
-    /// Drop damaged rows after confirmation, and keep the old files
+    /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
     Repair(store_admin::RepairArgs),
-    /// Move the store to a database while the host serves
+    /// Moves the rows from the data folder to a database, while the host serves.
     Migrate(backup_cmd::MigrateArgs),
-    /// Go back to the data folder, as it was before `migrate`
+    /// Has a stopped host serve the rows of its data folder again, as they were when they moved.
     Stay(backup_cmd::StayArgs),
 }
 
@@ -122,7 +122,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves a host until it receives a signal to end.
+/// Serves a host until it is asked to end.
 fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
@@ -164,7 +164,7 @@ fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscrib
         tracing_subscriber::fmt().event_format(JsonLines).with_env_filter(filter).with_writer(std::io::stderr).init();
         return Ok(());
     }
-    let mut log = tracing_subscriber::fmt().fmt_fields(TextFields).with_env_filter(filter).with_writer(std::io::stderr);
+    let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if !std::io::stderr().is_terminal() {
         log = log.with_ansi(false);
     }
@@ -179,9 +179,9 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     log_to_stderr(&settings.log, settings.telemetry.log_format)
         .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
     for name in config::misspelled(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
-        tracing::warn!("`{name}` is in the environment, but is not a setting: see `tollhouse serve --help`");
+        tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
-    // Handle signals from here on: a host that is stopped while it starts must complete its current step.
+    // Handle signals from here on: a host that is asked to end while it starts must complete what it has begun.
     let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =
@@ -194,7 +194,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         app = &mut starting => (app?, false),
         () = signals.end() => {
             // The start may wait forever, for another host or a database.
-            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was stopped while it started")?;
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
             (app?, true)
         }
     };

@@ -44,8 +44,6 @@ mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use tollhouse_tool::Status;
-
 pub use self::entry::main;
 use self::{
     base::{
@@ -71,58 +69,58 @@ pub(crate) use self::{
 /// The commands that ask a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Create the folder of a new tool
+    /// Begins a tool: its folder, with a handler, its cases and its types.
     Init(init::Args),
-    /// Write the types for handlers
-    Types,
-    /// Check this folder's tool without publishing it
+    /// Writes the types of what handlers get anew.
+    Types(init::TypesArgs),
+    /// Says all that is wrong with the tool of this folder; nothing is stored.
     Check(check::Args),
-    /// Serve a tool locally with play money, and publish each save
+    /// Serves the tool of a folder on a host of its own, with play money, and publishes each save.
     Dev(dev::Args),
-    /// Show what would change on a host, and publish it
+    /// Shows what would change on a host, and publishes it.
     Deploy(deploy::Args),
-    /// Show how this folder differs from the host
-    Diff,
-    /// Copy a tool from the host into this folder
+    /// What this folder says that the host has otherwise.
+    Diff(diff::Args),
+    /// Takes what the host has into this folder.
     Pull(pull::Args),
-    /// Verify a credential with a host, and store it
+    /// Keeps a builder key, an admin token or a developer credit for a host, once that has taken it.
     Login(login::Args),
-    /// Remove the stored credentials of a profile
+    /// Forgets what was kept of a profile.
     Logout(login::OutArgs),
-    /// Show the host and the identity in use
-    Whoami,
-    /// List your tools, or the public ones if you have none
+    /// Which host, and as whom.
+    Whoami(whoami::Args),
+    /// Own endpoints; what is offered, for who has none; `--all` for admins.
     List(list::Args),
-    /// Show the record of a tool, or its source
+    /// An endpoint's record, or the source of its handler.
     Show(show::Args),
-    /// List the stored versions of a handler
+    /// The versions that are kept of an endpoint's handler.
     Versions(show::VersionsArgs),
-    /// Run an earlier version again
+    /// Runs a version again that was published before.
     Rollback(change::RollbackArgs),
-    /// Pause a tool
+    /// Has an endpoint take no calls.
     Pause(change::Args),
-    /// Resume a paused tool
+    /// Has it take calls again.
     Resume(change::Args),
-    /// Delete a tool after confirmation
+    /// Removes an endpoint; it asks before.
     Delete(change::DeleteArgs),
-    /// Call a tool or any x402 resource, and pay within limits
+    /// Calls an endpoint, or whatever is sold by x402, and pays for it within limits.
     Call(Box<call::Args>),
-    /// Manage the key that pays
+    /// The key that pays.
     Key(key::Args),
-    /// Show the log of a handler
+    /// What an endpoint's handler wrote.
     Logs(logs::Args),
-    /// Show the calls of a tool
+    /// How an endpoint's calls ended.
     Calls(logs::CallsArgs),
-    /// Show events of your tools and payments
+    /// What happened to own endpoints and money.
     Events(logs::EventsArgs),
-    /// Manage the secrets of a tool, and the master key
+    /// The secrets of an endpoint, and of a host.
     #[command(subcommand)]
     Secrets(Secrets),
-    /// Show the revenue of your tools
+    /// What own endpoints earned; `--host` for admins.
     Revenue(revenue::Args),
-    /// Compare the ledger with the chain (admins)
+    /// Compare the ledger with the transfers on the chain (admins); exit code 1 where they differ.
     Reconcile(reconcile::Args),
-    /// Resolve settlements with an unknown outcome (admins)
+    /// Settlements of which nobody says how they ended (admins).
     #[command(args_conflicts_with_subcommands = true)]
     Settlements {
         #[command(flatten)]
@@ -130,7 +128,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<settlements::Settlements>,
     },
-    /// Show payouts, and set where they go
+    /// Where revenue goes, and what was made into packets.
     #[command(args_conflicts_with_subcommands = true)]
     Payouts {
         #[command(flatten)]
@@ -138,7 +136,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<payouts::Payouts>,
     },
-    /// Manage developer credits
+    /// Developer credit: the own one, and for admins all of them.
     #[command(args_conflicts_with_subcommands = true)]
     Credits {
         #[command(flatten)]
@@ -146,7 +144,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<credits::Credits>,
     },
-    /// Review tools (admins)
+    /// What waits for an admin, and decisions on endpoints (admins).
     #[command(args_conflicts_with_subcommands = true)]
     Reviews {
         #[command(flatten)]
@@ -154,38 +152,38 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<reviews::Reviews>,
     },
-    /// Show and change what builders can do (admins)
+    /// What builders may do on a host (admins).
     Policy {
         #[command(subcommand)]
         command: Option<policy::Policy>,
     },
-    /// Show who changed what (admins)
+    /// Who asked for which change, and how that ended (admins).
     Audit(audit::Args),
-    /// Manage builders (admins), and renew your own key
+    /// Who publishes on a host (admins), and a new key for oneself.
     Builders {
         #[command(subcommand)]
         command: Option<builders::Builders>,
     },
-    /// Register as a builder, paid by developer credit
+    /// Makes one a builder of a host; where that has a price, a developer credit pays.
     Register(builders::RegisterArgs),
-    /// Show the state of a host
+    /// How a host is, and what it says of itself.
     Host {
         #[command(subcommand)]
         command: Option<host::Host>,
     },
-    /// Show metrics of the calls of a tool
+    /// Calls of an endpoint added up, by the hour or the day.
     Metrics(host::MetricsArgs),
-    /// Show a receipt, with its signature in `--json`
+    /// A signed receipt, in short; `--json` is what can be checked.
     Receipt(host::IdArgs),
-    /// Show the state of a payment
+    /// What became of a payment.
     Payment(host::IdArgs),
-    /// Refund a payment or a part of it (admins)
+    /// Gives back what a receipt paid, or a part of it (admins).
     Refund(host::RefundArgs),
-    /// Open the dashboard, signed in
+    /// Opens the dashboard, signed in.
     Open(open::Args),
-    /// Write shell completions
+    /// Writes what a shell completes commands by.
     Completions(completions::Args),
-    /// Write the manual pages into a folder
+    /// Writes the manual pages of all commands into a folder.
     #[command(hide = true)]
     Man(man_page::Args),
 }
@@ -204,7 +202,7 @@ impl Command {
     pub(crate) fn run(self, global: &GlobalArgs, whole: fn() -> clap::Command) -> ExitCode {
         let ended = match self {
             Self::Init(args) => global.here().and_then(|()| init::run(Output::new(global.json), args)),
-            Self::Types => global.here().and_then(|()| init::types(Output::new(global.json))),
+            Self::Types(args) => global.here().and_then(|()| init::types(Output::new(global.json), &args)),
             Self::Check(args) => working(check::run(global, args)).flatten(),
             Self::Dev(args) => global.here().and_then(|()| working(dev::run(global, args)).flatten()),
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
@@ -227,17 +225,17 @@ impl Command {
         };
         match self {
             Self::Deploy(args) => deploy::run(&session, args).await,
-            Self::Diff => diff::run(&session).await,
+            Self::Diff(args) => diff::run(&session, args).await,
             Self::Pull(args) => pull::run(&session, args).await,
             Self::Login(args) => login::login(session, global, args).await,
             Self::Logout(args) => login::logout(&session, global, &args),
-            Self::Whoami => whoami::run(&session).await,
+            Self::Whoami(args) => whoami::run(&session, args).await,
             Self::List(args) => list::run(&session, args).await,
             Self::Show(args) => show::run(&session, args).await,
             Self::Versions(args) => show::versions(&session, args).await,
             Self::Rollback(args) => change::rollback(&session, args).await,
-            Self::Pause(args) => change::set_status(&session, args, Status::Paused).await,
-            Self::Resume(args) => change::set_status(&session, args, Status::Active).await,
+            Self::Pause(args) => change::set_status(&session, args, "paused").await,
+            Self::Resume(args) => change::set_status(&session, args, "active").await,
             Self::Delete(args) => change::delete(&session, args).await,
             Self::Call(args) => call::run(&session, *args).await,
             Self::Key(args) => key::run(&session, args).await,
@@ -261,8 +259,8 @@ impl Command {
             Self::Payment(args) => host::payment(&session, args).await,
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
-            Self::Init(_) | Self::Types | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
-                Err(Error::refused("it does not use a host"))
+            Self::Init(_) | Self::Types(_) | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
+                Err(Error::refused("it asks no host"))
             }
         }
     }
@@ -284,7 +282,7 @@ fn working<T>(done: impl Future<Output = T>) -> Result<T> {
 /// # Errors
 ///
 /// The named profile does not exist.
-pub(crate) fn private_files_of_profiles(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
+pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
     let read = profile::file().and_then(|file| Config::read(&file));
     let config = if named.is_some() { read? } else { read.unwrap_or_default() };
     named.map(|name| config.named(name)).transpose()?;

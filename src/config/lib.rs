@@ -13,6 +13,7 @@ mod http;
 mod layered;
 mod mcp;
 mod money;
+mod parse_error;
 mod retention;
 mod sandbox;
 mod secret;
@@ -34,14 +35,15 @@ pub use self::{
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
     effective::{EffectiveSetting, InvalidSetting, SettingSource, SettingsReport, look, raw_settings},
     environment::{misspelled, secret_on_command_line, without_empty},
-    error::{ParseError, SettingsError},
+    error::SettingsError,
     host::HostFlags,
     http::{
         AnswerSettings, BodySettings, ConnectionSettings, FollowerSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings,
-        JoinSettings, ProxySettings,
+        ProxySettings,
     },
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
+    parse_error::ParseError,
     retention::{RetentionFlags, RetentionSettings},
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{HiddenValue, SecretFlags, SecretSettings},
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documented_defaults_are_in_force() {
+    fn every_default_that_is_reported_is_in_force() {
         let command = Flags::augment_args(Command::new("serve"));
         let with = |words: &[&str]| {
             let given = command.clone().get_matches_from(["serve"].iter().chain(words));
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn file_fills_in_absent_flags() {
+    fn a_file_speaks_where_a_flag_is_silent() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         fs::write(&file, "drain-ms = 1\nlog-days = 2\nmcp-hosts = [\"a\"]\nfee-bps = 3\n").unwrap();
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_key_is_rejected() {
+    fn a_key_that_is_no_setting_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(FILE);
         for key in ["drain", "drain_ms", "config"] {

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::{
-    Json,
     extract::State,
     http::request::Parts,
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
 use serde_json::json;
-use tollhouse_api::{EventPage, True};
 use tollhouse_base::id::EventId;
 use tollhouse_event::{
     Event, EventPosition, EventQuery, Events, Kind,
@@ -23,9 +21,8 @@ use tollhouse_tool::{Owner, Slug};
 
 use super::{
     auth::{ForBuilder, OfBuilder},
-    convert,
     event_stream::{self, FollowSource, StreamEntry},
-    page::{PageLimit, TimeParam, bad_cursor, reject_until},
+    page::{PageLimit, TimeParam, bad_cursor, paged, without_total},
     route::{Route, get},
     services::FeedServices,
 };
@@ -53,7 +50,8 @@ impl OfBuilder for Query {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let events = get("/ai/builders/events", "listEvents", "events of the builder's endpoints and money, newest first, or live", events);
+    let events =
+        get("/ai/builders/events", "listEvents", "what happened to the builder's endpoints and money, newest first, or live", events);
     vec![events.answers("EventPage").reads_headers(&["Last-Event-ID"]).streams()]
 }
 
@@ -73,7 +71,7 @@ async fn events(
         cursor: None,
     };
     if sse::requested(&request.headers) {
-        reject_until(requested.until)?;
+        without_total(requested.until)?;
         let since = requested.since.map(|since| since.at(now));
         let position = |id: &str| id.parse::<EventId>().ok().map(|id| EventPosition::of(&id));
         let from = event_stream::from(&request.headers, since, position, "an event")?;
@@ -84,8 +82,7 @@ async fn events(
     query.until = requested.until.map(|until| until.at(now));
     query.cursor = requested.cursor.map(|cursor| EventPosition::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.events.list(&owner, &query).await?;
-    let events = page.events.iter().map(convert::event).collect();
-    Ok(Json(EventPage { ok: True, events, next_cursor: page.next.map(|next| next.to_cursor()) }).into_response())
+    Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())
 }
 
 /// The events of a builder, as one reader follows them.
@@ -113,7 +110,7 @@ impl FollowSource for Feed {
     }
 
     fn entry(&self, item: &Event) -> Option<StreamEntry> {
-        let entry = || StreamEntry { id: item.id.to_string(), name: "event", data: json!(convert::event(item)) };
+        let entry = || StreamEntry { id: item.id.to_string(), name: "event", data: json!(item) };
         self.query.wants(item).then(entry)
     }
 }

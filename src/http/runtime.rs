@@ -3,8 +3,9 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
-use serde::Deserialize;
-use tollhouse_api::{RuntimeEndpoint, RuntimeStats, True};
+use serde::{Deserialize, Serialize};
+use tollhouse_call::EndpointCounts;
+use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
@@ -14,34 +15,39 @@ use super::{
 };
 
 pub(super) fn routes() -> Vec<Route> {
-    let what = "sandbox usage of each endpoint since the process started, highest CPU time first";
+    let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
     vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("RuntimeStats")]
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuntimeQuery {
+struct Most {
     #[serde(default)]
     limit: PageLimit,
 }
 
-async fn runtime(Admin(request): Admin<RuntimeQuery>, State(calling): State<Arc<CallServices>>) -> Json<RuntimeStats> {
+#[derive(Serialize)]
+struct Answer {
+    ok: bool,
+    endpoints: Vec<Line>,
+    /// The number of tools that were called.
+    total: usize,
+}
+
+#[derive(Serialize)]
+struct Line {
+    slug: Slug,
+    #[serde(flatten)]
+    counts: EndpointCounts,
+}
+
+async fn runtime(Admin(request): Admin<Most>, State(calling): State<Arc<CallServices>>) -> Json<Answer> {
     let all = calling.catalog.all();
     let counted = calling.calls.tally().counts().into_iter();
-    let counted = counted.filter_map(|(id, counts)| {
-        Some(RuntimeEndpoint {
-            slug: all.of_id(&id)?.slug.clone(),
-            running: counts.running,
-            calls: counts.calls,
-            cold_calls: counts.cold_calls,
-            stops: counts.stops,
-            refused: counts.refused,
-            cpu_us: counts.cpu_us,
-        })
-    });
-    let mut endpoints: Vec<_> = counted.collect();
+    let called = counted.filter_map(|(id, counts)| Some((&all.of_id(&id)?.slug, counts)));
+    let mut endpoints: Vec<_> = called.map(|(slug, counts)| Line { slug: slug.clone(), counts }).collect();
     let total = endpoints.len();
-    endpoints.sort_by_key(|endpoint| (Reverse(endpoint.cpu_us), endpoint.slug.clone()));
+    endpoints.sort_by_key(|line| (Reverse(line.counts.cpu_us), line.slug.clone()));
     endpoints.truncate(request.limit.0);
-    Json(RuntimeStats { ok: True, endpoints, total })
+    Json(Answer { ok: true, endpoints, total })
 }

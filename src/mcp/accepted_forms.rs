@@ -1,7 +1,15 @@
-//! The response formats that a client accepts.
+//! The response formats that a client accepts, and request data that rmcp does not pass on.
 
-use axum::http::HeaderMap;
+use axum::{body::Bytes, http::HeaderMap};
 use tollhouse_front::accept;
+
+/// Marks a request whose response cannot be a stream, so it contains only the result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JsonOnly;
+
+/// A message as it was sent, for parts that rmcp's parsing loses.
+#[derive(Debug, Clone)]
+pub(super) struct RawMessage(pub(super) Bytes);
 
 /// The response formats that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn accept_headers_of_real_clients_are_supported() {
+    fn accept_headers_of_real_clients_get_an_answer() {
         assert_eq!(takes(&[]), "both");
         assert_eq!(takes(&["*/*"]), "both");
         assert_eq!(takes(&["application/json"]), "json");

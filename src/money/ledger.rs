@@ -24,10 +24,11 @@ mod sale_posting;
 
 pub(crate) use self::{account::unpaid, posting::POSTINGS};
 pub use self::{
-    account::{Account, Dollars, Token, Tokens},
+    account::{Account, Dollars, Token, Tokens, Unit},
     check::{Check, LedgerMismatch, LedgerReport, check},
     opening::{LedgerStart, open, opened},
     posting::{Cause, Move, Posting},
     read::{AccountLine, LedgerPage, UnitLine, read},
     refund_split::{RefundAmounts, SaleAmounts},
+    sale_posting::SoldCall,
 };

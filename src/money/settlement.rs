@@ -1,7 +1,6 @@
-//! Started settlements and their results.
+//! A settled payment.
 
 use serde::{Deserialize, Serialize};
-use tollhouse_base::clock::Timestamp;
 
 use super::payment_offer::WireVersion;
 
@@ -51,16 +50,4 @@ pub enum SettlementKind {
     X402,
     /// A credit's balance.
     Credit,
-}
-
-/// A started settlement, as recorded in its intent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartedSettlement {
-    /// When the intent was written.
-    pub at: Timestamp,
-    /// [Identity](super::Facilitator::identity) of the facilitator that was to move the money. `None` if it is not
-    /// known.
-    pub facilitator: Option<String>,
-    /// The transaction that was prepared for it.
-    pub transaction: Option<String>,
 }

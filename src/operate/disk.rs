@@ -17,6 +17,7 @@ const SPARING: u32 = 50;
 /// Size of a block in which the system counts disk use, in bytes.
 const BLOCK: u64 = 512;
 
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskUsage {
@@ -39,6 +40,7 @@ pub struct Disk {
 
 impl Disk {
     /// Starts measuring, and continues as long as somebody holds the value. Call it inside a tokio runtime.
+    #[must_use]
     pub fn start(folder: &Path) -> Arc<Self> {
         let disk = Arc::new(Self { folder: folder.to_owned(), found: RwLock::default() });
         let weak = Arc::downgrade(&disk);
@@ -57,6 +59,7 @@ impl Disk {
     }
 
     /// Returns the last measurement, or zeros before the first.
+    #[must_use]
     pub fn usage(&self) -> DiskUsage {
         *self.found.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +68,7 @@ impl Disk {
         let [store_bytes, files_bytes] = ["store", "files"].map(|part| taken(&self.folder.join(part)));
         let free = rustix::fs::statvfs(&self.folder).map(|disk| disk.f_bavail * disk.f_frsize);
         let free_bytes = free.unwrap_or_else(|error| {
-            tracing::warn!(%error, "the free space of the data folder could not be measured");
+            tracing::warn!(%error, "the disk of the data folder does not say what is free");
             0
         });
         let others = entries(&self.folder).filter(|path| !path.ends_with("store") && !path.ends_with("files"));
@@ -75,6 +78,7 @@ impl Disk {
 }
 
 /// Returns the disk space of a file or folder, in bytes. Anything that is removed meanwhile counts as zero.
+#[must_use]
 pub fn taken(path: &Path) -> u64 {
     let Ok(about) = fs::symlink_metadata(path) else { return 0 };
     let own = about.blocks() * BLOCK;
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn folder_size_is_the_sum_of_its_files() {
+    async fn a_folder_takes_what_its_files_take() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("store/blobs")).unwrap();
         fs::write(folder.path().join("store/blobs/1"), vec![1; 100_000]).unwrap();

@@ -1,5 +1,4 @@
-//! Following: keeps a replica's in-memory state up to date with changes by others, read from the change log. A change
-//! is confirmed once every live replica has applied it.
+//! Following: keeps a replica's in-memory state up to date with changes by others, read from the change log.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -25,28 +24,31 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// Old leases are deleted once in this many checks.
 const SWEEP_EVERY: u64 = 120;
 
-/// How often the progress of other replicas is read.
-const PROGRESS_EVERY: Duration = Duration::from_millis(20);
-
-/// Maximum wait for other replicas. A replica that has not read a change by then has been [fenced](super::APPLY_WINDOW)
-/// for a while, and what it did before is over.
-const WAITS: Duration = Duration::from_millis(2_500);
-
 /// State in memory that is derived from the store.
 #[async_trait]
 pub trait FollowedState: Send + Sync + 'static {
     /// Updates the state for these changes, some of which may be this replica's own.
-    /// After an error it is called again.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store. The call is repeated.
     async fn apply(&self, changes: &[CommittedChange]) -> Result<(), StoreError>;
 
     /// Reloads all of the state from the store.
-    /// After an error it is called again.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store. The call is repeated.
     async fn reload(&self) -> Result<(), StoreError>;
 }
 
 impl Replica {
     /// Takes a lease, and keeps `followed` up to date until nobody holds it or the replica. Does nothing if the store
     /// is not shared. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`Replica::begin`].
     pub async fn follow(self: &Arc<Self>, followed: Arc<dyn FollowedState>) -> Result<(), JoinError> {
         if !self.shared {
             return Ok(());
@@ -93,31 +95,6 @@ impl Replica {
             }
         }
     }
-
-    /// Waits until all replicas have applied all changes so far or are fenced. Returns at once if the store is not
-    /// shared.
-    pub async fn wait_until_applied(&self) {
-        if !self.shared {
-            return;
-        }
-        match tokio::time::timeout(WAITS, self.wait_for_all()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the progress of other replicas could not be read"),
-            Err(_) => tracing::warn!("a replica did not apply a change in time; it takes no calls until it does"),
-        }
-    }
-
-    async fn wait_for_all(&self) -> Result<(), StoreError> {
-        let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
-        loop {
-            let now = self.store.now().await?;
-            let leases = self.leases().await?;
-            if leases.iter().flat_map(|(_, lease)| lease).all(|lease| lease.is_over(now) || lease.applied >= newest) {
-                return Ok(());
-            }
-            tokio::time::sleep(PROGRESS_EVERY).await;
-        }
-    }
 }
 
 /// Follows changes until nobody holds the replica or the followed state.
@@ -130,7 +107,7 @@ async fn poll_loop(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
         let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
         let received = replica.poll(&*followed).await;
         if let (Err(error), false) = (&received, away) {
-            tracing::warn!(%error, "the changes of other replicas could not be applied");
+            tracing::warn!(%error, "what other replicas change could not be heeded");
         }
         away = received.is_err();
     }
@@ -138,12 +115,12 @@ async fn poll_loop(replica: Weak<Replica>, followed: Weak<dyn FollowedState>) {
 
 /// Renews the lease once a second, and at once when changes were applied, until nobody holds the replica or the
 /// followed state. It waits only for the store, and for no commit longer than [`RENEW_WITHIN`].
-async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, has_applied: Arc<tokio::sync::Notify>) {
+async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn FollowedState>, has_heeded: Arc<tokio::sync::Notify>) {
     let (mut next, mut away) = (Instant::now() + RENEW_EVERY, false);
     loop {
         tokio::select! {
             () = sleep_until(next) => {}
-            () = has_applied.notified() => {}
+            () = has_heeded.notified() => {}
         }
         let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
         let started = Instant::now();
@@ -174,7 +151,7 @@ async fn run_maintenance(replica: Weak<Replica>, followed: Weak<dyn FollowedStat
             stored = stored.and(replica.sweep().await);
         }
         if let Err(error) = stored {
-            tracing::debug!(%error, "leases and formats could not be maintained: the store is unavailable");
+            tracing::debug!(%error, "the store was not there for what replicas say of themselves");
         }
     }
 }

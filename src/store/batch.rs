@@ -6,9 +6,10 @@ mod rows;
 use bytes::Bytes;
 
 use super::{
+    add::Add,
     space::Space,
     table_plan::TablePlan,
-    write::{Add, Check, Write},
+    write::{Check, Write},
 };
 
 /// The contents of one commit. It is applied completely or not at all.
@@ -26,16 +27,19 @@ pub struct Batch {
 
 impl Batch {
     /// Returns an empty batch.
+    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns a batch of checks and writes.
+    #[must_use]
     pub fn of(checks: Vec<Check>, writes: Vec<Write>) -> Self {
         Self { checks, writes, ..Self::default() }
     }
 
     /// Returns whether the batch writes and adds nothing.
+    #[must_use]
     pub fn changes_nothing(&self) -> bool {
         self.writes.is_empty() && self.adds.is_empty()
     }
@@ -57,6 +61,7 @@ impl Batch {
     }
 
     /// Returns this batch followed by `other`.
+    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.append(other);
         self

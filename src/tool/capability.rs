@@ -63,6 +63,7 @@ macro_rules! declare {
             pub const ALL: &[Self] = &[$(Self::$capability,)*];
 
             /// Returns its row of the table.
+            #[must_use]
             pub const fn row(self) -> &'static CapabilityRow {
                 match self {
                     $(Self::$capability => {
@@ -80,7 +81,7 @@ macro_rules! declare {
         }
 
         /// A set of capabilities.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Capabilities {
             $(#[doc = concat!("`ctx.", $member, "`.")] #[serde(rename = $name)] pub $field: bool,)*
@@ -91,6 +92,7 @@ macro_rules! declare {
             pub const ALL: Self = Self { $($field: true,)* };
 
             /// Returns whether the set contains this capability.
+            #[must_use]
             pub const fn has(self, capability: Capability) -> bool {
                 match capability {
                     $(Capability::$capability => self.$field,)*
@@ -122,6 +124,7 @@ impl Capabilities {
     }
 
     /// Returns whether the set is not empty.
+    #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -137,6 +140,7 @@ impl Capabilities {
     }
 
     /// Returns whether a capability in the set affects `what`.
+    #[must_use]
     pub fn touch(self, what: CapabilityScope) -> bool {
         self.each().any(|capability| capability.row().touches == what)
     }
@@ -144,7 +148,8 @@ impl Capabilities {
 
 impl Capability {
     /// Returns the lines of a manifest that request it.
-    pub fn manifest_lines(self) -> String {
+    #[must_use]
+    pub fn asked_by(self) -> String {
         let CapabilityRow { name, touches, .. } = self.row();
         match touches {
             CapabilityScope::Others => format!("`capabilities.{name}: true` and `allowedHosts`"),
@@ -158,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn capability_names_and_members_are_unique() {
+    fn no_two_rows_are_of_one_name_or_one_member() {
         for (position, capability) in Capability::ALL.iter().enumerate() {
             let row = capability.row();
             assert!(
@@ -169,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn set_operations_agree() {
+    fn sets_are_added_and_taken_apart_one_by_one() {
         let all = Capabilities::ALL;
         assert_eq!(all.each().count(), Capability::ALL.len());
         for capability in Capability::ALL {

@@ -1,4 +1,6 @@
-//! The data model of tools. It does no I/O.
+//! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `exact`, `id` and the findings of scans.
+
+#![warn(missing_docs)]
 
 mod capability;
 mod endpoint;

@@ -6,10 +6,10 @@
 //! schema it is exceeded.
 
 mod bound;
-mod error;
 mod keyword;
+mod nest;
 mod pattern;
-pub(super) mod pointer;
+mod pointer;
 mod portable;
 mod reference;
 mod text;
@@ -19,12 +19,11 @@ use serde_json::Value;
 use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::{
-    bound::{bound, depth},
-    error::SchemaError,
+    bound::{SchemaError, bound, depth},
     keyword::any_schema,
+    nest::nests,
     pattern::{check_patterns, looks_around},
     portable::{components, portable},
-    reference::nests,
     text::TextReader,
 };
 pub use tollhouse_protocol::Problem;
@@ -37,10 +36,11 @@ pub enum Shape {
     /// Every object is valid, and nothing else.
     Object,
     /// Only the tool's worker can check.
-    Other,
+    Told,
 }
 
 /// Returns whether a schema's `type` allows objects.
+#[must_use]
 pub fn takes_objects(schema: &Value) -> bool {
     match schema {
         Value::Object(schema) => match schema.get("type") {
@@ -64,11 +64,13 @@ pub struct Mismatch {
 
 impl Mismatch {
     /// Creates a mismatch of the whole value.
+    #[must_use]
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at("", message)
     }
 
     /// Creates a mismatch at `pointer`.
+    #[must_use]
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { problems: vec![Problem { pointer: pointer.into(), message: message.into() }] }
     }
@@ -84,9 +86,10 @@ impl Mismatch {
 
 impl Shape {
     /// Returns how far the host can check a schema without evaluating it.
+    #[must_use]
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {
-            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Other };
+            return if schema == &Value::Bool(true) { Self::Anything } else { Self::Told };
         };
         let of_objects = members.get("type").is_some_and(|name| name == "object");
         let plain = members.iter().all(|(name, value)| match name.as_str() {
@@ -98,7 +101,7 @@ impl Shape {
         match (plain, of_objects) {
             (true, true) => Self::Object,
             (true, false) => Self::Anything,
-            (false, _) => Self::Other,
+            (false, _) => Self::Told,
         }
     }
 
@@ -160,8 +163,9 @@ fn is_block(block: &Value) -> bool {
 }
 
 /// Returns the schemas that the tool's worker must check.
+#[must_use]
 pub fn worker_schemas(input: &Value, output: &Value) -> Schemas {
-    let text = |schema: &Value| (Shape::of(schema) == Shape::Other).then(|| Bytes::from(schema.to_string()));
+    let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));
     Schemas { input: text(input), output: text(output) }
 }
 
@@ -172,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_shapes_are_recognized() {
+    fn the_host_knows_two_shapes_by_heart() {
         for (schema, shape) in [
             (json!(true), Shape::Anything),
             (json!({}), Shape::Anything),
@@ -180,29 +184,29 @@ mod tests {
             (json!({ "additionalProperties": true }), Shape::Anything),
             (json!({ "type": "object" }), Shape::Object),
             (json!({ "type": "object", "additionalProperties": true, "title": "T" }), Shape::Object),
-            (json!(false), Shape::Other),
-            (json!({ "type": "array" }), Shape::Other),
-            (json!({ "type": ["object", "null"] }), Shape::Other),
-            (json!({ "type": "object", "additionalProperties": false }), Shape::Other),
-            (json!({ "type": "object", "properties": {} }), Shape::Other),
-            (json!({ "description": 1 }), Shape::Other),
-            (json!({ "$schema": "https://example.com/unknown" }), Shape::Other),
-            (json!("object"), Shape::Other),
+            (json!(false), Shape::Told),
+            (json!({ "type": "array" }), Shape::Told),
+            (json!({ "type": ["object", "null"] }), Shape::Told),
+            (json!({ "type": "object", "additionalProperties": false }), Shape::Told),
+            (json!({ "type": "object", "properties": {} }), Shape::Told),
+            (json!({ "description": 1 }), Shape::Told),
+            (json!({ "$schema": "https://example.com/unknown" }), Shape::Told),
+            (json!("object"), Shape::Told),
         ] {
             assert_eq!(Shape::of(&schema), shape, "{schema}");
         }
         assert!(Shape::Object.check(&json!([])).is_err() && Shape::Object.check(&json!({})).is_ok());
-        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Other.check(&json!(null)).is_ok());
+        assert!(Shape::Anything.check(&json!(null)).is_ok() && Shape::Told.check(&json!(null)).is_ok());
     }
 
     #[test]
-    fn worker_gets_only_schemas_the_host_cannot_check() {
+    fn a_worker_learns_what_the_host_does_not_know() {
         let body = worker_schemas(&json!({ "type": "object" }), &json!({ "type": "string" }));
         assert_eq!((body.input, body.output.as_deref()), (None, Some(&br#"{"type":"string"}"#[..])));
     }
 
     #[test]
-    fn content_blocks_are_complete_and_structured() {
+    fn blocks_are_whole_and_structured_where_the_schema_speaks_of_it() {
         let blocks = [("Content-Type".to_owned(), "application/vnd.mcp.tool-result+json; charset=utf-8".to_owned())];
         let pointer =
             |shape: Shape, value: &Value| shape.check_answer(&blocks, Some(value)).map_err(|error| error.problems[0].pointer.clone());

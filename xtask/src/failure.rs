@@ -1,4 +1,4 @@
-//! The error type.
+//! The error of xtask.
 
 /// One sentence for people.
 pub(crate) type Failure = String;

@@ -38,6 +38,7 @@ pub(super) enum DialError {
     Unknown(String),
 }
 
+/// The resolver that the client uses.
 #[derive(Clone)]
 pub(super) struct Resolver {
     lookup: Arc<dyn Lookup>,

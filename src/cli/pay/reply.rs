@@ -13,7 +13,7 @@ pub(crate) struct Reply {
     pub(crate) extras: ResultExtras,
 }
 
-/// The reason for a missing response.
+/// The reason that there is no response.
 #[derive(Debug)]
 pub(crate) enum LostReply {
     /// Nothing was sent.

@@ -2,8 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use serde_json::Value;
-use tollhouse_api::Resources;
+use serde_json::{Value, json};
 use tollhouse_catalog::{ShownEndpoint, Snapshot};
 use tollhouse_money::WireVersion;
 use tollhouse_store::StoreError;
@@ -12,7 +11,7 @@ use super::paged::{ADDRESSES, paid};
 use crate::services::DiscoveryServices;
 
 /// Builds the page after the slug `after`.
-pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Resources, StoreError> {
+pub(super) async fn made(offering: &DiscoveryServices, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
     let mut page = Vec::new();
     let take = |shown| {
         let fits = page.len() < ADDRESSES;
@@ -24,16 +23,18 @@ pub(super) async fn build(offering: &DiscoveryServices, all: &Snapshot, after: &
     let more = offering.catalog.fill(paid(all, after), take).await?.more;
     let base = &offering.base_url;
     let accepts = accepted(offering, &page);
-    let last = page.last().filter(|_| more);
-    Ok(Resources {
-        version: 1,
-        x402_version: 2,
-        resources: page.iter().map(|live| live.terms.resource_url.clone()).collect(),
-        accepts,
-        openapi: format!("{base}/openapi.json"),
-        manifest: format!("{base}/ai/manifest"),
-        next: last.map(|last| format!("{base}/.well-known/x402?after={}", last.endpoint.slug)),
-    })
+    let mut body = json!({
+        "version": 1,
+        "x402Version": 2,
+        "resources": page.iter().map(|live| &live.terms.resource_url).collect::<Vec<_>>(),
+        "accepts": accepts,
+        "openapi": format!("{base}/openapi.json"),
+        "manifest": format!("{base}/ai/manifest"),
+    });
+    if let Some(last) = page.last().filter(|_| more) {
+        body["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
+    }
+    Ok(body)
 }
 
 /// Returns each way to pay that one of the tools accepts, without tool-specific fields.

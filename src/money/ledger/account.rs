@@ -7,7 +7,10 @@ use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
 use tollhouse_store::{Batch, Counter, Store, StoreError, SumLimit, schema};
 use tollhouse_tool::{MicroUsd, Owner};
 
-use crate::credit::{number::BALANCE, row::LINES};
+use crate::{
+    credit::{number::BALANCE, row::LINES},
+    settlement::Settlement,
+};
 
 pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
 pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
@@ -38,6 +41,8 @@ pub enum Account {
 /// Accounts of micro-dollars.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Dollars {
+    /// Source of money from before there was a ledger.
+    Before,
     /// Source of the credits that admins minted. Its balance is negative.
     Issued,
     /// The balance of a credit.
@@ -78,8 +83,22 @@ pub struct Token {
     pub simulated: bool,
 }
 
-/// The unit of dollar accounts.
-pub(crate) const DOLLARS: &str = "micro-USD";
+/// The unit of an account.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Unit {
+    /// Micro-dollars.
+    Dollars,
+    /// The smallest units of a token.
+    Tokens(Token),
+}
+
+impl Token {
+    /// Returns the token that a settlement moved.
+    #[must_use]
+    pub fn of(settlement: &Settlement, simulated: bool) -> Self {
+        Self { network: settlement.network.clone(), token: settlement.asset.clone(), simulated }
+    }
+}
 
 impl Dollars {
     /// Returns the account for an owner's earnings.
@@ -98,14 +117,16 @@ pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i12
 }
 
 impl Account {
-    /// Returns its unit: [`DOLLARS`], or the smallest units of a token.
-    pub fn unit(&self) -> String {
+    /// Returns its unit.
+    #[must_use]
+    pub fn unit(&self) -> Unit {
         match self {
-            Self::Dollars(_) => DOLLARS.to_owned(),
-            Self::Tokens(_, asset) => asset.to_string(),
+            Self::Dollars(_) => Unit::Dollars,
+            Self::Tokens(_, asset) => Unit::Tokens(asset.clone()),
         }
     }
 
+    /// Adds an amount to its balance.
     pub(super) fn add(&self, batch: &mut Batch, by: i128) {
         match self {
             // A credit's balance is next to its movements.
@@ -123,6 +144,7 @@ impl Account {
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Dollars(Dollars::Before) => f.write_str("before"),
             Self::Dollars(Dollars::Issued) => f.write_str("issued"),
             Self::Dollars(Dollars::Credit(id)) => write!(f, "credit/{id}"),
             Self::Dollars(Dollars::Revoked(id)) => write!(f, "revoked/{id}"),
@@ -142,5 +164,14 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let play = if self.simulated { "simulated/" } else { "" };
         write!(f, "{play}{}/{}", self.network, self.token)
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dollars => f.write_str("micro-USD"),
+            Self::Tokens(asset) => asset.fmt(f),
+        }
     }
 }

@@ -7,15 +7,16 @@ use tollhouse_telemetry::counters::{FACILITATOR, FACILITATOR_SECONDS};
 use crate::{SettleOutcome, VerifyResult};
 
 /// Sends a request, and counts its duration and its outcome, named by `name`.
-pub(super) async fn measured<T>(operation: &str, request: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
+pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {
     let started = Instant::now();
-    let outcome = request.await;
+    let answer = question.await;
     FACILITATOR_SECONDS.observe(operation, started.elapsed());
-    FACILITATOR.count([operation, name(&outcome)]);
-    outcome
+    FACILITATOR.count([operation, name(&answer)]);
+    answer
 }
 
 impl VerifyResult {
+    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -26,6 +27,7 @@ impl VerifyResult {
 }
 
 impl SettleOutcome {
+    /// Its name in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Settled(_) => "settled",

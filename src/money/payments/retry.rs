@@ -24,6 +24,7 @@ pub(super) struct PollBackoff {
     /// `None` while the first answer is awaited.
     pub(super) at: Option<Instant>,
     tries: u32,
+    /// Whether a lookup is in progress.
     pub(super) asking: bool,
 }
 
@@ -38,6 +39,7 @@ impl Default for PollSlots {
 }
 
 impl PollBackoff {
+    /// Constructs a retry that is due now.
     pub(super) fn due(now: Instant) -> Self {
         Self { at: Some(now), ..Self::default() }
     }
@@ -64,13 +66,13 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Returns whether the pass has started. The first starts a while after the host.
+    /// Returns whether the pass has begun. The first begins a while after the start.
     pub(super) fn has_begun(&mut self, now: Instant) -> bool {
         now >= *self.begins.get_or_insert(now + PASS_EVERY)
     }
 
     /// Records the last one that was looked up, or ends the pass.
-    pub(super) fn record_progress(&mut self, last: Option<PaymentId>, now: Instant) {
+    pub(super) fn came_to(&mut self, last: Option<PaymentId>, now: Instant) {
         if last.is_none() {
             self.begins = Some(now + PASS_EVERY);
         }
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_settlement_is_queried_less_and_less_often() {
+    fn an_open_settlement_is_asked_about_ever_more_rarely() {
         let now = Instant::now();
         let tries = std::iter::successors(Some(PollBackoff::default()), |retry| Some(retry.next(now)));
         let waits: Vec<_> = tries.take(12).filter_map(|retry| Some(retry.at?.duration_since(now).as_secs())).collect();
@@ -95,9 +97,9 @@ mod tests {
         let (mut pass, now) = (Pass::default(), Instant::now());
         let later = now + PASS_EVERY;
         assert_eq!((pass.has_begun(now), pass.has_begun(later)), (false, true));
-        pass.record_progress(Some(PaymentId::of(&["a"])), later);
+        pass.came_to(Some(PaymentId::of(&["a"])), later);
         assert!(pass.has_begun(later) && pass.after.is_some());
-        pass.record_progress(None, later);
+        pass.came_to(None, later);
         assert_eq!((pass.has_begun(later), pass.has_begun(later + PASS_EVERY)), (false, true));
     }
 }

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::draft::ReceiptDraft;
-use crate::Settlement;
+use super::draft::{ReceiptDraft, SettledTransfer};
 
 /// The format of signed offers and receipts in challenges and settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
@@ -58,29 +57,32 @@ impl OfferReceipt {
     pub(super) const FORMAT: &'static str = "jws";
 
     /// Returns the `extensions` of a settle response with this receipt.
+    #[must_use]
     pub fn extensions(&self) -> Value {
         extensions(&json!(self))
     }
 }
 
+/// Returns the `extensions` of a settle response with a receipt.
 pub(super) fn extensions(receipt: &Value) -> Value {
     json!({ "offer-receipt": { "info": { "receipt": receipt } } })
 }
 
 impl Payload {
-    pub(super) fn new(draft: &ReceiptDraft, settlement: &Settlement) -> Self {
+    pub(super) fn new(draft: &ReceiptDraft, transfer: &SettledTransfer) -> Self {
         Self {
             version: 1,
-            network: settlement.network.clone(),
+            network: transfer.network.clone(),
             resource_url: draft.resource_url.clone(),
-            payer: settlement.payer.clone(),
+            payer: transfer.payer.clone(),
             issued_at: draft.issued_at.as_secs(),
-            transaction: settlement.transaction.clone(),
+            transaction: transfer.transaction.clone(),
         }
     }
 }
 
 impl<'a> Offer<'a> {
+    /// Constructs the offer for an entry of `accepts`.
     pub(super) fn new(resource_url: &'a str, accepted: &'a Value, valid_until: u64) -> Self {
         let text = |name: &str| accepted[name].as_str().unwrap_or_default();
         Self {

@@ -25,11 +25,12 @@ impl RouteProvider for TableRoutes {
         found(start, due)
     }
 
-    fn is_remote(&self) -> bool {
+    fn asks(&self) -> bool {
         false
     }
 }
 
+/// A conversion of the table, with its cost.
 struct Hop {
     kind: &'static str,
     from: (&'static Venue, &'static str),

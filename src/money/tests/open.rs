@@ -11,11 +11,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 impl Fixture {
     /// Returns a gate over an empty store without limits on runs, and payers 1 to 3 with money.
     pub(super) async fn unlimited() -> Self {
-        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None, refused_of_address: None };
+        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None };
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let signer = Arc::new(ReceiptSigner::open(folder.path()).unwrap());
         let config = PaymentConfig { failed_runs: none, ..config() };
         let fixture = Self::assemble(config, Arc::new(MemoryStore::new()), Clock::fixed(NOW), signer, folder);
+        assert!(fixture.replica.may_write(RECEIPTS_SHORT).await.unwrap());
         fixture.fund().await;
         fixture
     }
@@ -56,7 +57,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settlement_without_an_answer_delays_no_other_settlement() {
+async fn what_nobody_answers_for_holds_up_no_other_settlement() {
     let fixture = Fixture::unlimited().await;
     let deaf = fixture.leave_open(0..70).await;
     *fixture.facilitator.deaf.lock().unwrap() = deaf.clone();
@@ -91,7 +92,7 @@ async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn settlement_is_queried_less_often_over_time() {
+async fn what_was_asked_about_often_is_asked_about_rarely() {
     let fixture = Fixture::unlimited().await;
     let open = fixture.leave_open(0..1).await;
     assert_eq!(fixture.ask_for(10 * MINUTE, async || false).await, None);
@@ -101,7 +102,7 @@ async fn settlement_is_queried_less_often_over_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelled_query_is_repeated() {
+async fn a_question_that_was_dropped_is_asked_again() {
     let fixture = Fixture::unlimited().await;
     let open = fixture.leave_open(0..1).await;
     fixture.facilitator.feel(FacilitatorMood::Honest);

@@ -2,11 +2,13 @@
 
 use super::Batch;
 use crate::{
+    add::Add,
     key::Key,
+    limit::SumLimit,
     table::{Counter, Row, Table},
     table_plan::{IndexEntry, stored_key},
     value::Value,
-    write::{Add, Check, SumLimit},
+    write::Check,
 };
 
 impl Batch {

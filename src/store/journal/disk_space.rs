@@ -1,7 +1,7 @@
 //! Disk space. Some is kept in reserve, because files other than the journal must be able to complete too.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,7 +15,13 @@ pub(crate) struct DiskSpace {
     pub(crate) store: PathBuf,
     /// Number of bytes that must stay free.
     pub(crate) reserved: u64,
-    pub(crate) free_bytes: FreeSpaceFn,
+    pub(crate) ask: FreeSpaceFn,
+}
+
+impl fmt::Debug for DiskSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Room").field("store", &self.store).field("kept", &self.reserved).finish_non_exhaustive()
+    }
 }
 
 impl DiskSpace {
@@ -23,9 +29,9 @@ impl DiskSpace {
     /// succeeds.
     pub(crate) fn check(&self, bytes: u64) -> io::Result<()> {
         let requested = self.reserved.saturating_add(bytes);
-        match (self.free_bytes)(&self.store) {
+        match (self.ask)(&self.store) {
             Ok(free) if free < requested => {
-                Err(io::Error::new(io::ErrorKind::StorageFull, format!("{free} bytes are free on its disk, and {requested} are required")))
+                Err(io::Error::new(io::ErrorKind::StorageFull, format!("{free} bytes are free on its disk, and it wants {requested}")))
             }
             Ok(_) | Err(_) => Ok(()),
         }

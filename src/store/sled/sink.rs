@@ -1,10 +1,10 @@
-//! Writes to sled: their destinations, and the errors.
+//! Destinations of tree writes: a batch, which is atomic, or the tree itself.
 
 use sled::{Batch, IVec};
 
 use crate::StoreError;
 
-/// A destination of tree writes: a batch, which is atomic, or the tree itself.
+/// A destination of tree writes.
 pub(super) trait Sink {
     /// Puts a value at a tree key.
     fn put(&mut self, place: IVec, value: IVec) -> Result<(), StoreError>;
@@ -23,8 +23,4 @@ impl Sink for Batch {
         self.remove(position);
         Ok(())
     }
-}
-
-pub(super) fn sled_error(error: sled::Error) -> StoreError {
-    StoreError::Away(error.to_string())
 }

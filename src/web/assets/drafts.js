@@ -1,5 +1,5 @@
-// Drafts: unsent text, stored in this browser. It is offered to the reader, and never filled in
-// automatically. Without local storage nothing is stored.
+// Drafts: unsent text, kept in this browser. It is offered to the reader, and never filled in
+// automatically. Without local storage nothing is kept.
 
 export const drafts = {
   /**
@@ -15,7 +15,7 @@ export const drafts = {
         const { at, text } = JSON.parse(localStorage.getItem(name) ?? "{}");
         if (Array.isArray(text)) found.push({ name, at, text });
       }
-    } catch { /* nothing is stored */ }
+    } catch { /* nothing is kept */ }
     return found.sort((a, b) => b.at - a.at);
   },
   /** @param {string} name @param {[string, string][]} text */
@@ -24,7 +24,7 @@ export const drafts = {
   },
   /** @param {string} name */
   forget(name) {
-    try { localStorage.removeItem(name); } catch { /* nothing is stored */ }
+    try { localStorage.removeItem(name); } catch { /* nothing is kept */ }
   },
 };
 
@@ -40,22 +40,22 @@ function button(words, act) {
 /**
  * Offers a draft above a form.
  * @param {HTMLFormElement} form
- * @param {string} sentence
+ * @param {string} said
  * @param {{ name: string, text: [string, string][] }} found
  * @param {(text: [string, string][]) => void} put
  */
-export function offer(form, sentence, found, put) {
-  const box = document.createElement("div");
-  box.className = "told offer";
-  box.setAttribute("role", "status");
+export function offer(form, said, found, put) {
+  const told = document.createElement("div");
+  told.className = "told offer";
+  told.setAttribute("role", "status");
   const words = document.createElement("p");
-  words.textContent = sentence;
+  words.textContent = said;
   const buttons = document.createElement("p");
   buttons.className = "buttons";
   buttons.append(
-    button("Put it in", () => { put(found.text); box.remove(); }),
-    button("Forget it", () => { drafts.forget(found.name); box.remove(); }),
+    button("Put it in", () => { put(found.text); told.remove(); }),
+    button("Forget it", () => { drafts.forget(found.name); told.remove(); }),
   );
-  box.append(words, buttons);
-  form.prepend(box);
+  told.append(words, buttons);
+  form.prepend(told);
 }

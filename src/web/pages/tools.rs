@@ -2,16 +2,16 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::{Catalog, Endpoint, Manifest};
-use tollhouse_tool::{PricingMode, Status};
+use serde_json::Value;
 
 use crate::{
     page::{Area, Page},
-    parts::{SnippetParts, calls, empty, form, money, page_links, pager, sample, state, text, word},
+    parts::{call_snippets::SnippetParts, calls, empty::empty, money, pager::pager, sample, state::state, text},
     query::PageQuery,
-    visitor::{ApiRefusal, Visitor, with_query},
+    visitor::{ApiRefusal, Visitor, segment, with_query},
 };
 
+/// Rows of a page.
 const ROWS: &str = "50";
 /// Maximum tools with similar names.
 const NEAR: &str = "5";
@@ -20,25 +20,30 @@ const DESCRIPTION: usize = 160;
 const TAGS: usize = 5;
 
 /// Query fields: filters, order and cursor.
-const FIELDS: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
+const ASKED: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
 /// The fields that leave tools out.
 const NARROWS: [&str; 3] = ["q", "tag", "price"];
 
-fn is_narrow(query: &PageQuery) -> bool {
-    query.has_any(&NARROWS)
+/// Returns the address of the filtered list from a cursor on.
+fn from(request: &PageQuery, cursor: &str) -> String {
+    request.with("/dashboard", &[("cursor", cursor)])
 }
 
-pub(crate) async fn page(visitor: Visitor, RawQuery(raw): RawQuery) -> Result<Response, ApiRefusal> {
-    let query = PageQuery::read(raw.as_deref(), &FIELDS);
-    let fields = FIELDS.map(|name| (name, query.get(name)));
-    let found = visitor.get::<Catalog>(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
+fn is_narrow(request: &PageQuery) -> bool {
+    NARROWS.iter().any(|name| !request.get(name).is_empty())
+}
+
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, ApiRefusal> {
+    let request = PageQuery::read(query.as_deref(), &ASKED);
+    let fields = ASKED.map(|name| (name, request.get(name)));
+    let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.manifest().await?;
-    let near = if found.envelope.total == 0 { nearest(&visitor, query.get("q")).await } else { vec![] };
-    let main = visitor.render(|| view(&visitor, &query, &found, &near, manifest)).await?;
+    let near = if found["total"] == 0 { nearest(&visitor, request.get("q")).await } else { vec![] };
+    let main = visitor.made(|| view(&visitor, &request, &found, &near, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 
-fn view(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint], manifest: &Manifest) -> Markup {
+fn view(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
     html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
@@ -47,42 +52,54 @@ fn view(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint]
         (numbers(manifest))
         div.split {
             section aria-label="Catalogue" {
-                (filters(query))
-                (rows(visitor, query, found, near, manifest))
+                (filters(request))
+                (rows(visitor, request, found, near, manifest))
             }
             (sidebar(visitor.base_url(), found, manifest))
         }
     }
 }
 
-fn numbers(manifest: &Manifest) -> Markup {
-    let Manifest { endpoints, payment, .. } = manifest;
+fn numbers(manifest: &Value) -> Markup {
+    let (count, calls) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["calls24h"]);
+    let (network, token) = (&manifest["payment"]["networkV1"], &manifest["payment"]["asset"]["symbol"]);
     html! {
         dl.numbers {
-            div { dt { "Tools" } dd { (endpoints.count) } }
-            @if let Some(calls) = endpoints.calls24h { div { dt { "Calls in 24 hours" } dd { (calls) } } }
-            div { dt { "Settled on" } dd { (payment.network_v1) ", " (payment.asset.symbol) } }
+            div { dt { "Tools" } dd { (count) } }
+            @if calls.is_u64() { div { dt { "Calls in 24 hours" } dd { (calls) } } }
+            div { dt { "Settled on" } dd { (network.as_str().unwrap_or_default()) ", " (token.as_str().unwrap_or_default()) } }
         }
     }
 }
 
-fn filters(query: &PageQuery) -> Markup {
-    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| query.get(name));
-    let sorts = [("", if q.is_empty() { "by name" } else { "best first" }), ("price", "cheapest first"), ("newest", "newest first")];
+fn filters(request: &PageQuery) -> Markup {
+    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| request.get(name));
+    let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
     html! {
         form.filters role="search" action="/dashboard" {
             div.field.wide {
                 label for="q" { "What it does" }
                 input #q name="q" type="search" value=(text::plain(q)) placeholder="such as: shorten a text" data-key="/";
             }
-            (form::select("price", "Price", &[("", "any"), ("free", "free"), ("paid", "paid")], price, str::to_owned))
-            (form::select("sort", "Order", &sorts, sort, str::to_owned))
+            div.field {
+                label for="price" { "Price" }
+                select #price name="price" {
+                    (option("", "any", price)) (option("free", "free", price)) (option("paid", "paid", price))
+                }
+            }
+            div.field {
+                label for="sort" { "Order" }
+                select #sort name="sort" {
+                    (option("", if q.is_empty() { "by name" } else { "best first" }, sort))
+                    (option("price", "cheapest first", sort)) (option("newest", "newest first", sort))
+                }
+            }
             @if !tag.is_empty() { input type="hidden" name="tag" value=(text::plain(tag)); }
             button.primary { "Search" }
         }
-        @if is_narrow(query) {
+        @if is_narrow(request) {
             p.chips {
-                @for (name, value) in NARROWS.map(|name| (name, query.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
+                @for (name, value) in NARROWS.map(|name| (name, request.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
                     span.chip { (if *name == "q" { "words" } else { *name }) " " (text::first(value, DESCRIPTION)) }
                 }
                 a href="/dashboard" { "Clear" }
@@ -91,41 +108,48 @@ fn filters(query: &PageQuery) -> Markup {
     }
 }
 
-fn rows(visitor: &Visitor, query: &PageQuery, found: &Catalog, near: &[Endpoint], manifest: &Manifest) -> Markup {
-    let tools = &found.endpoints;
+fn rows(visitor: &Visitor, request: &PageQuery, found: &Value, near: &[Value], manifest: &Value) -> Markup {
+    let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let simulated = manifest["payment"]["simulated"] == true;
     if tools.is_empty() {
         let base = visitor.base_url();
-        return match is_narrow(query) {
+        return match is_narrow(request) {
             true => html! {
                 (empty("No tool fits.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
-                (similar(near))
+                (named(near))
             },
             false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), &publishing(base)),
         };
     }
+    let next = found["nextCursor"].as_str().map(|cursor| from(request, cursor));
+    let first = (!request.get("cursor").is_empty()).then(|| from(request, ""));
     html! {
-        ul.rows { @for tool in tools { (row(tool, manifest.payment.simulated)) } }
-        (pager(tools.len(), found.envelope.total as u64, query, "/dashboard", found.envelope.next_cursor.as_deref()))
+        ul.rows { @for tool in tools { (row(tool, simulated)) } }
+        (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))
     }
 }
 
 /// Returns tools with similar names, nearest first.
-pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Endpoint> {
+pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Value> {
     if name.is_empty() {
         return vec![];
     }
-    let near = visitor.get::<Catalog>(&with_query("/ai/endpoints", [("near", name), ("limit", NEAR)])).await;
-    near.map(|near| near.endpoints.clone()).unwrap_or_default()
+    let near = visitor.get(&with_query("/ai/endpoints", [("near", name), ("limit", NEAR)])).await.unwrap_or_default();
+    near["endpoints"].as_array().cloned().unwrap_or_default()
 }
 
 /// Shows tools with similar names, if there are any.
-pub(super) fn similar(near: &[Endpoint]) -> Markup {
+pub(super) fn named(near: &[Value]) -> Markup {
     html! {
         @if !near.is_empty() {
             h2 { "Near it" }
             ul.plain {
-                @for Endpoint { common: tool, .. } in near {
-                    li { a href=(page_links::tool_path(&tool.slug, "")) { (text::words(&tool.title)) } " " code { (tool.slug) } }
+                @for tool in near {
+                    @let slug = tool["slug"].as_str().unwrap_or_default();
+                    li {
+                        a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) }
+                        " " code { (slug) }
+                    }
                 }
             }
         }
@@ -140,42 +164,43 @@ fn publishing(base: &str) -> String {
     )
 }
 
-fn row(tool: &Endpoint, simulated: bool) -> Markup {
-    let Endpoint { common, usage, builder, max_price_usd, .. } = tool;
+fn row(tool: &Value, simulated: bool) -> Markup {
+    let describe = |name: &str| tool[name].as_str().unwrap_or_default();
+    let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     html! {
         li {
-            h2 { a href=(page_links::tool_path(&common.slug, "")) { (text::words(&common.title)) } }
-            p.price { (money::price(common.price_usd, *max_price_usd, simulated)) }
-            p.what { (text::summary(&common.description, DESCRIPTION)) }
+            h2 { a href={ "/dashboard/tools/" (segment(describe("slug"))) } { (text::words(describe("title"))) } }
+            p.price { (money::price(tool, simulated)) }
+            p.what { (text::summary(describe("description"), DESCRIPTION)) }
             p.marks {
-                code { (common.slug) }
-                @if common.status != Status::Active { (state(&word(common.status))) }
-                @for tag in common.tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", &**tag)])) { (text::words(tag)) } }
-                @if common.tags.len() > TAGS { span.muted { "and " (common.tags.len() - TAGS) " more" } }
+                code { (describe("slug")) }
+                @if describe("status") != "active" { (state(describe("status"))) }
+                @for tag in tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } }
+                @if tags.len() > TAGS { span.muted { "and " (tags.len() - TAGS) " more" } }
             }
             p.note {
-                @if let Some(builder) = builder { "by " (text::words(&builder.name)) }
-                @if let Some(usage) = usage { @if builder.is_some() { " · " } (calls::call_stats(usage)) }
+                @if let Some(name) = tool["builder"]["name"].as_str() { "by " (text::words(name)) }
+                @if let Some(rendered) = calls::call_stats(tool) { @if tool["builder"].is_object() { " · " } (rendered) }
             }
         }
     }
 }
 
 /// Shows how to call the first active tool.
-fn sidebar(base: &str, found: &Catalog, manifest: &Manifest) -> Markup {
-    let Some(tool) = found.endpoints.iter().map(|tool| &tool.common).find(|tool| tool.status == Status::Active) else {
-        return html! {};
-    };
-    let slug = tool.slug.as_str();
-    let is_free = tool.pricing_mode == PricingMode::FreePublicUtility;
+fn sidebar(base: &str, found: &Value, manifest: &Value) -> Markup {
+    let mut tools = found["endpoints"].as_array().into_iter().flatten();
+    let Some(tool) = tools.find(|tool| tool["status"] == "active") else { return html! {} };
+    let slug = tool["slug"].as_str().unwrap_or_default();
+    let is_free = tool["pricingMode"] == "free_public_utility";
+    let accepts = manifest["payment"]["accepts"].as_array().into_iter().flatten();
     let method = SnippetParts {
         base,
         slug,
-        input: sample::input(&tool.input_schema.0),
-        networks: if is_free { vec![] } else { manifest.payment.accepts.iter().map(|accepted| &*accepted.network).collect() },
+        input: sample::input(&tool["inputSchema"]),
+        networks: if is_free { vec![] } else { accepts.filter_map(|accepted| accepted["network"].as_str()).collect() },
     };
     html! {
-        aside aria-labelledby="ways" {
+        sidebar aria-labelledby="ways" {
             h2 #ways { "Call one" }
             p.muted { "Here " code { (slug) } ", as it is offered now." }
             (method.all())

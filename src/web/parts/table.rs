@@ -3,6 +3,7 @@
 
 use maud::{Markup, html};
 
+/// A column with its heading.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Column<'a> {
     Words(&'a str),

@@ -10,15 +10,17 @@ use axum::{
     routing::get,
 };
 use serde_json::{Value, json};
-
-use crate::harness::listen;
+use tokio::net::TcpListener;
 
 /// The target of a redirect into the host's own network.
 const INSIDE: &str = "http://127.0.0.1:1/latest/meta-data/";
 
 /// Starts the server. Returns its address.
 pub(super) async fn start() -> String {
-    listen(routes()).await.to_string()
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { axum::serve(listener, routes()).await });
+    address
 }
 
 /// Returns 20 MB of JSON, compressed to 100 KB.

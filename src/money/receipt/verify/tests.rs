@@ -7,8 +7,8 @@ use tollhouse_store::StoreError;
 
 use super::*;
 use crate::receipt::{
-    Receipt, ReceiptSigner,
-    tests::{credit, draft, transfer},
+    ReceiptPayment, ReceiptSigner, SettledTransfer,
+    samples::{draft, transfer},
 };
 
 fn signer() -> (TempDir, ReceiptSigner) {
@@ -18,19 +18,19 @@ fn signer() -> (TempDir, ReceiptSigner) {
 }
 
 fn paid(signer: &ReceiptSigner) -> Value {
-    serde_json::to_value(signer.receipt(draft(), &transfer(), true)).unwrap()
+    serde_json::to_value(signer.receipt(draft(), ReceiptPayment::X402(transfer()))).unwrap()
 }
 
-/// Receipts of all means of payment.
-fn receipts(signer: &ReceiptSigner) -> [Receipt; 3] {
-    let free = signer.sign(UnsignedReceipt::free(draft()));
-    [free, signer.receipt(draft(), &credit(), true), signer.receipt(draft(), &transfer(), true)]
+/// All means of payment.
+fn payments() -> [ReceiptPayment; 3] {
+    [ReceiptPayment::Free, ReceiptPayment::Credit { credit: "crd_01J00000000000000000000000".to_owned() }, ReceiptPayment::X402(transfer())]
 }
 
 #[test]
 fn receipts_hold_after_storage_and_transport() {
     let (_folder, signer) = signer();
-    for signed in receipts(&signer) {
+    for payment in payments() {
+        let signed = signer.receipt(draft(), payment);
         let shown = signer.present(&serde_json::to_vec(&signed).unwrap()).unwrap();
         let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
         let verified = verify(&sent, &signer.jwks()).unwrap();
@@ -43,15 +43,19 @@ fn receipts_hold_after_storage_and_transport() {
 #[test]
 fn verified_receipt_is_reported_in_a_sentence() {
     let (_folder, signer) = signer();
-    let describe = |receipt: Receipt| verify(&serde_json::to_value(receipt).unwrap(), &signer.jwks()).unwrap().to_string();
-    let [free, credit, simulated] = receipts(&signer);
-    for (receipt, how) in [
+    let describe = |payment| {
+        let sent = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
+        verify(&sent, &signer.jwks()).unwrap().to_string()
+    };
+    let real = SettledTransfer { simulated: false, ..transfer() };
+    let [free, credit, _] = payments();
+    for (payment, how) in [
         (free, " USD (free), issued ".to_owned()),
         (credit, " USD by developer credit, issued ".to_owned()),
-        (signer.receipt(draft(), &transfer(), false), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
-        (simulated, format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
+        (ReceiptPayment::X402(real), format!(" USD by {} on eip155:84532, issued ", transfer().transaction)),
+        (ReceiptPayment::X402(transfer()), format!(" USD simulated as {} on eip155:84532, issued ", transfer().transaction)),
     ] {
-        let describe = describe(receipt);
+        let describe = describe(payment);
         assert!(describe.contains(&how) && describe.ends_with(signer.kid()), "{describe}");
     }
 }
@@ -79,12 +83,12 @@ fn record_shows_no_payer_in_full() {
     assert_eq!(receipt["startedAt"], "2026-09-21T14:13:20.123Z");
     assert_eq!((&receipt["kind"], &receipt["x402Version"], &receipt["simulated"]), (&json!("x402"), &json!(2), &json!(true)));
     assert_eq!((&receipt["asset"], &receipt["scheme"]), (&json!(transfer().asset), &json!("exact")));
-    let by_credit = signer.receipt(draft(), &credit(), true);
+    let by_credit = signer.receipt(draft(), payments()[1].clone());
     assert_eq!(by_credit.record.payer.as_deref(), Some("crd_01…0000"));
 }
 
 #[test]
-fn refusal_names_the_altered_member() {
+fn what_was_altered_is_named_in_the_refusal() {
     let (_folder, signer) = signer();
     let mut receipt = paid(&signer);
     let describe = |receipt: &Value| verify(receipt, &signer.jwks()).unwrap_err().to_string();
@@ -99,8 +103,8 @@ fn refusal_names_the_altered_member() {
 #[test]
 fn any_altered_member_is_refused_by_its_name() {
     let (_folder, signer) = signer();
-    for receipt in receipts(&signer) {
-        let good = serde_json::to_value(receipt).unwrap();
+    for payment in payments() {
+        let good = serde_json::to_value(signer.receipt(draft(), payment)).unwrap();
         let names: Vec<String> = good.as_object().unwrap().keys().filter(|name| *name != "signature").cloned().collect();
         assert!(names.len() >= 12, "{names:?}");
         for name in names {
@@ -185,7 +189,7 @@ fn algorithm_none_is_refused() {
 }
 
 #[test]
-fn document_that_is_not_a_receipt_is_refused() {
+fn what_is_no_receipt_is_refused() {
     let (_folder, signer) = signer();
     let good = paid(&signer);
     let mut unsigned = good.clone();
@@ -215,7 +219,7 @@ fn x402_receipt_does_not_pass_for_a_record() {
 #[test]
 fn x402_receipt_has_the_form_of_its_extension() {
     let (_folder, signer) = signer();
-    let signed = signer.receipt(draft(), &transfer(), true);
+    let signed = signer.receipt(draft(), ReceiptPayment::X402(transfer()));
     let offer_receipt = signed.record.offer_receipt.unwrap();
     assert_eq!(offer_receipt.extensions()["offer-receipt"]["info"]["receipt"]["format"], "jws");
     let parts = Parts::parse(&offer_receipt.signature).unwrap();
@@ -240,7 +244,7 @@ fn x402_receipt_has_the_form_of_its_extension() {
 #[test]
 fn x402_receipt_of_another_payment_is_refused() {
     let ((_one, signer), (_two, other)) = (signer(), signer());
-    let good = signer.receipt(draft(), &transfer(), true).record;
+    let good = signer.receipt(draft(), ReceiptPayment::X402(transfer())).record;
     let resigned = |change: &dyn Fn(&mut UnsignedReceipt)| {
         let mut record = good.clone();
         change(&mut record);
@@ -255,7 +259,7 @@ fn x402_receipt_of_another_payment_is_refused() {
     assert_eq!(resigned(&|record| record.transaction = None), other_payment("transaction"));
     assert_eq!(resigned(&|record| record.offer_receipt = None), Err(VerifyError::OfferReceipt));
     assert_eq!(resigned(&|record| record.kind = PaymentKind::Free), Err(VerifyError::OfferReceipt));
-    let foreign = other.receipt(good.draft.clone(), &transfer(), true).record.offer_receipt;
+    let foreign = other.receipt(good.draft.clone(), ReceiptPayment::X402(transfer())).record.offer_receipt;
     let by_another = resigned(&|record| record.offer_receipt.clone_from(&foreign));
     assert!(matches!(by_another, Err(VerifyError::UnknownKey(SignaturePart::OfferReceipt, _))), "{by_another:?}");
 }

@@ -2,17 +2,17 @@
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use tollhouse_api::CreditHistory;
+use serde_json::Value;
 use tollhouse_front::PathParams;
 
 use super::{
     credits,
-    shared::{Admin, DecisionTarget, ROWS, once, reason},
+    shared::{Admin, DecisionTarget, ROWS, mark, once, reason, text_of},
 };
 use crate::{
     page::{Area, Page},
     pages::credit::movements,
-    parts::{facts, form, moment, money, state, text},
+    parts::{facts, form, money, state::state, text, time::moment},
     query::PageQuery,
     visitor::{ApiRefusal, Visitor, segment, with_query},
 };
@@ -20,20 +20,20 @@ use crate::{
 pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
-    RawQuery(raw): RawQuery,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, ApiRefusal> {
-    let query = PageQuery::read(raw.as_deref(), &["cursor"]);
-    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", query.get("cursor"))];
-    let credit = visitor.get::<CreditHistory>(&with_query("/ai/credits", fields)).await?;
+    let request = PageQuery::read(query.as_deref(), &["cursor"]);
+    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", request.get("cursor"))];
+    let credit = visitor.get(&with_query("/ai/credits", fields)).await?;
     let path = format!("{}/{}", credits::PATH, segment(&id));
-    let simulated = visitor.is_simulated().await?;
+    let simulated = visitor.plays().await?;
     let main = visitor
-        .render(|| {
+        .made(|| {
             html! {
                 div.split {
                     div {
                         (about(&credit, simulated))
-                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &query, &path, simulated)) }
+                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &request, &path, simulated)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, &credit, &path)) }
                 }
@@ -44,29 +44,29 @@ pub(crate) async fn page(
     Ok(visitor.show(page.under(credits::PATH, "Credits")).await)
 }
 
-fn about(CreditHistory { credit, today, .. }: &CreditHistory, simulated: bool) -> Markup {
-    let amount = |usd| money::amount(usd, simulated);
+fn about(credit: &Value, simulated: bool) -> Markup {
+    let revoked = &credit["revoked"];
     html! {
-        p.figure { (amount(credit.balance_usd)) " " (state(if credit.revoked.is_none() { "active" } else { "revoked" })) }
+        p.figure { (money::usd(&credit["balanceUsd"])) (mark(simulated)) " " (state(if revoked.is_null() { "active" } else { "revoked" })) }
         (facts::list(&[
-            ("Id", Some(facts::id(&credit.credit_id))),
-            ("Label", Some(text::words(&credit.label))),
-            ("Made", Some(moment(credit.created_at))),
-            ("Spent today", Some(amount(today.spent_usd))),
-            ("Revoked", credit.revoked.as_ref().map(|revoked| html! {
-                (amount(revoked.amount_usd)) " taken, " (moment(revoked.since))
-                @if let Some(reason) = &revoked.reason { ": " (text::words(reason)) }
+            ("Id", Some(facts::id(text_of(credit, "creditId")))),
+            ("Label", Some(text::words(text_of(credit, "label")))),
+            ("Made", Some(moment(&credit["createdAt"]))),
+            ("Spent today", credit["today"]["spentUsd"].is_number().then(|| html! { (money::usd(&credit["today"]["spentUsd"])) (mark(simulated)) })),
+            ("Revoked", revoked.is_object().then(|| html! {
+                (money::usd(&revoked["amountUsd"])) (mark(simulated)) " taken, " (moment(&revoked["since"]))
+                @if let Some(reason) = revoked["reason"].as_str() { ": " (text::words(reason)) }
             })),
         ]))
     }
 }
 
-fn decisions(visitor: &Visitor, id: &str, CreditHistory { credit, .. }: &CreditHistory, back: &str) -> Markup {
+fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup {
     let decided = DecisionTarget { visitor, operation: "judgeCredit", id, back };
     let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
-        @if credit.revoked.is_none() {
-            (form::operation(visitor, "mintCredit", &[], back, html! {
+        @if credit["revoked"].is_null() {
+            (form::of(visitor, "mintCredit", &[], back, html! {
                 h3 { "Top up" }
                 (once())
                 input type="hidden" name="text:/creditId" value=(id);
@@ -75,14 +75,14 @@ fn decisions(visitor: &Visitor, id: &str, CreditHistory { credit, .. }: &CreditH
             }))
             (judged("revoke", html! {
                 h3 { "Revoke" }
-                p.note { "The balance is taken, and the credit pays for nothing until it is restored." }
+                p.note { "What is left is taken, and it pays for nothing any more, until it is restored." }
                 (reason("why-revoke", "the holder"))
                 button.danger { "Revoke" }
             }))
         } @else {
             (judged("restore", html! {
                 h3 { "Restore" }
-                p.note { "The credit gets its balance back." }
+                p.note { "It gets back what was taken." }
                 button.primary { "Restore" }
             }))
         }

@@ -5,22 +5,21 @@ mod change;
 mod run_result;
 
 use maud::{Markup, html};
+use serde_json::Value;
 use tollhouse_account::session::SessionKind;
-use tollhouse_api::{DryRunResponse, EndpointCheckResponse, ErrorDetails, OwnEndpoint};
+use tollhouse_base::offload::DropOffThread;
 
-use super::{
-    draft::ToolDraft,
-    problems::{self, Problem},
-};
-use crate::answer::Answer;
+use super::{draft::ToolDraft, problems};
 
 /// The result of a button.
 pub(super) enum Feedback {
     Nothing,
-    Problems(Vec<Problem>),
-    Checked(Answer<EndpointCheckResponse>),
+    /// Problems in the API's format.
+    Problems(Vec<Value>),
+    /// The answer to a check.
+    Checked(DropOffThread),
     /// The answer to a run, with the text of its result.
-    Ran(Answer<DryRunResponse>),
+    Ran(DropOffThread),
     /// The changes to publish, compared with the existing tool unless it is new.
     Review {
         before: Option<ToolDraft>,
@@ -41,27 +40,23 @@ pub(super) enum Feedback {
 }
 
 impl Feedback {
-    pub(super) fn problems(error: &ErrorDetails) -> Self {
+    /// Returns the problems of a refusal.
+    pub(super) fn problems(error: &Value) -> Self {
         Self::Problems(problems::each(error))
     }
 
-    pub(super) fn all_problems(&self) -> &[Problem] {
+    /// Returns the problems.
+    pub(super) fn wrong(&self) -> &[Value] {
         if let Self::Problems(problems) = self { problems } else { &[] }
     }
 }
 
-pub(super) fn view(
-    rendered: &Feedback,
-    draft: &ToolDraft,
-    tool: Option<&OwnEndpoint>,
-    statement: &str,
-    kind: Option<SessionKind>,
-) -> Markup {
+pub(super) fn view(rendered: &Feedback, draft: &ToolDraft, tool: &Value, statement: &str, kind: Option<SessionKind>) -> Markup {
     match rendered {
         Feedback::Nothing => html! {},
         Feedback::Problems(problems) => problems::render_problems(problems),
-        Feedback::Checked(answer) => run_result::checked(&answer.check),
-        Feedback::Ran(answer) => run_result::ran(&answer.run, tool),
+        Feedback::Checked(answer) => run_result::checked(&answer["check"]),
+        Feedback::Ran(answer) => run_result::ran(&answer["run"], tool),
         Feedback::Review { before, unvouched } => {
             let statement = (kind == Some(SessionKind::Builder)).then_some(statement);
             change::review(before.as_ref(), draft, statement, *unvouched)

@@ -2,18 +2,22 @@
 //! values.
 
 use maud::{Markup, html};
-use tollhouse_api::{Limits, OwnEndpoint};
+use serde_json::Value;
 use tollhouse_protocol::limits::{LimitRow, TABLE};
 
 use crate::{
     pages::owner_pages,
-    parts::{Column, form, table, text},
+    parts::{
+        form,
+        table::{Column, table},
+        text,
+    },
     visitor::Visitor,
 };
 
 /// Shows the limits with a form. `policy` contains the ceilings of builders' limits.
-pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: &Limits) -> Markup {
-    let of_builder = tool.owner != "platform";
+pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value) -> Markup {
+    let of_builder = tool["owner"] != "platform";
     let columns = [
         Column::Words("Limit"),
         Column::Words("Owner's"),
@@ -25,7 +29,7 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: 
         // Limits that are not named below keep their defaults.
         input type="hidden" name="json:/limits" value="{}";
         (owner_pages::if_match(tool))
-        (table("Limits", columns, TABLE.iter().map(|row| limit_cells(row, tool, if of_builder { policy.get(row.name) } else { Some(row.ceiling) }))))
+        (table("Limits", columns, TABLE.iter().map(|row| limit_cells(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))
         button { "Save limits" }
     };
     html! {
@@ -33,11 +37,12 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &OwnEndpoint, policy: 
             "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
             "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
         }
-        (form::operation(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::page_path(slug, "settings"), fields))
+        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &owner_pages::place(slug, "settings"), fields))
     }
 }
 
-fn limit_cells(row: &LimitRow, tool: &OwnEndpoint, ceiling: Option<u64>) -> [Markup; 5] {
+fn limit_cells(row: &LimitRow, tool: &Value, ceiling: Option<u64>) -> [Markup; 5] {
+    let of = |set: &str| tool[set][row.name].as_u64();
     let id = format!("limit-{}", row.name);
     [
         html! {
@@ -47,13 +52,13 @@ fn limit_cells(row: &LimitRow, tool: &OwnEndpoint, ceiling: Option<u64>) -> [Mar
         html! {
             span.unit {
                 input #(id) name={ "number:/limits/" (row.name) } type="number" inputmode="numeric" min="1" step="1"
-                    max=[ceiling] value=[tool.own_limits.get(row.name)] placeholder=(row.default);
+                    max=[ceiling] value=[of("ownLimits")] placeholder=(row.default);
                 (row.unit)
             }
         },
-        amount(tool.limit_caps.get(row.name)),
+        amount(of("limitCaps")),
         amount(ceiling),
-        amount(Some(tool.limits.get(row.name).unwrap_or(row.default))),
+        amount(Some(of("limits").unwrap_or(row.default))),
     ]
 }
 

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_survives_its_form_unchanged() {
+    fn an_input_comes_back_from_its_form_as_it_was() {
         let schema = json!({
             "required": ["must"],
             "properties": {
@@ -106,7 +106,7 @@ mod tests {
                 "must": { "properties": { "s": { "type": "string" } } },
             },
         });
-        let form = Form::from_schema(&schema).unwrap();
+        let form = Form::of(&schema).unwrap();
         for (input, others) in [
             (r#"{"must":{}}"#, ""),
             (
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn form_starts_with_examples_and_defaults() {
+    fn a_form_begins_with_what_its_schema_gives() {
         let members = json!({
             "properties": {
                 "a": { "default": 1 }, "b": { "examples": ["x", "y"] }, "c": { "type": "string" }, "d": { "const": "k" }, "e": { "const": "l" },

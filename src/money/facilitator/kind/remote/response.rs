@@ -75,7 +75,8 @@ pub(super) fn verdict(answer: HttpAnswer) -> VerifyResult {
         Some(false) => {
             let message = body["invalidMessage"].as_str().unwrap_or_default();
             tracing::debug!(reason = logged(reason), message = logged(message), "the facilitator refused a payment");
-            RefusalText::of(reason).invalid()
+            let reported = RefusalText::of(reason);
+            VerifyResult::Invalid { reason: reported.code.to_owned(), message: reported.sentence.to_owned() }
         }
         None => VerifyResult::Unavailable("the answer does not say `isValid`".to_owned()),
     }

@@ -4,7 +4,10 @@ use maud::{Markup, html};
 
 use crate::{
     pages::edit::draft::ToolDraft,
-    parts::{DiffNames, diff, text::words},
+    parts::{
+        diff::{DiffNames, diff},
+        text::words,
+    },
 };
 
 /// Shows the changes to publish, with the builder's attestation.
