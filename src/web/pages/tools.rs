@@ -200,7 +200,7 @@ fn sidebar(base: &str, found: &Value, manifest: &Value) -> Markup {
         networks: if is_free { vec![] } else { accepts.filter_map(|accepted| accepted["network"].as_str()).collect() },
     };
     html! {
-        sidebar aria-labelledby="ways" {
+        aside aria-labelledby="ways" {
             h2 #ways { "Call one" }
             p.muted { "Here " code { (slug) } ", as it is offered now." }
             (method.all())

@@ -89,7 +89,7 @@ fn view(health: &Value, runtime: &Value, unresolved: &Markup) -> Markup {
         @if hosts.iter().any(|host| host["leaseUntil"].is_string()) {
             section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }
         }
-        section aria-labelledby="kept" { h2 #retention_table { "What is kept" } (retention_table(health)) }
+        section aria-labelledby="kept" { h2 #kept { "What is kept" } (retention_table(health)) }
     }
 }
 

@@ -59,7 +59,7 @@ fn field_at(pointer: &str) -> Option<&'static str> {
 pub(super) fn render_problems(problems: &[Value]) -> Markup {
     html! {
         section.told.problems role="alert" aria-labelledby="told-problems" {
-            h2 #render_problems-problems { (problems.len()) @if problems.len() == 1 { " problem" } @else { " problems" } }
+            h2 #told-problems { (problems.len()) @if problems.len() == 1 { " problem" } @else { " problems" } }
             ul.plain {
                 @for problem in problems {
                     li {
